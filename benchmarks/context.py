@@ -40,7 +40,7 @@ from pipelines.search.evaluate import judge
 from pipelines.search.fusion import Found
 from service.usecases.context import Contexts, Round, Wanted
 from service.usecases.context_passages import Gathered, candidate_of, gather, most_notes, why_found
-from service.usecases.search import SearchService
+from service.usecases.search import View
 
 SETS = ("anthropic-docs", "datatalks-faq", "scifact-train")
 BUDGETS = (500, 1_000, 2_000, 4_000)
@@ -89,7 +89,7 @@ def _text(vault: Path, path: str) -> str:
     return (vault / path).read_text(encoding="utf-8").strip()
 
 
-def shares(judged: JudgedSet, questions: SearchService, most: int) -> Shares:
+def shares(judged: JudgedSet, questions: View, most: int) -> Shares:
     """Ask at most `most` of a set's questions, and fill every budget in every way."""
     contexts, found = Contexts(questions), Shares()
     tokens = Tokens(EMBEDDED_MODEL, questions.resources.embedders.get(EMBEDDED_MODEL).count_tokens)

@@ -24,7 +24,7 @@ from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
 from service.usecases.paging import Page
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 OWN, OF_OTHERS, SHOWN = 120, 25, 10
@@ -98,7 +98,7 @@ HEAD = [
 ]
 
 
-def ask(service: SearchService, text: str, kind: str, relevant: Mapping[str, int], counted: Shares) -> None:
+def ask(service: View, text: str, kind: str, relevant: Mapping[str, int], counted: Shares) -> None:
     """Ask for ten notes and count what came."""
     counted.take(service.page(read_question(text), SHOWN, now=NOW), kind, relevant)
 

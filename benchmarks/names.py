@@ -35,7 +35,7 @@ from queue_config.settings import Settings
 from service.schemas.search import LONGEST_QUERY
 from service.usecases.explain import paths_of
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 KEYWORDS = Path(__file__).with_name("keywords.tsv")
@@ -43,17 +43,17 @@ _MOST = 300
 _RANK = {"title": 0, "alias": 1, "file": 2}
 
 
-def prepare(name: str, data: Path, kept: Path) -> SearchService:
+def prepare(name: str, data: Path, kept: Path) -> View:
     """Index a vault, or bring the index that is there up to date, and return what can be asked of it."""
     vault = kept / name / "vault"
     if not vault.exists():
         shutil.copytree(EXAMPLE if name == "example" else data / name / "vault", vault)
     resources = Resources(Settings(vault=vault, state=kept / name / "state"))
     index_once(resources, lambda *_: None)
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
-def unique_names(questions: SearchService) -> dict[str, dict[str, str]]:
+def unique_names(questions: View) -> dict[str, dict[str, str]]:
     """Return by kind the names (and the path of the note) that one note alone has, or has with the best claim."""
     having: dict[str, dict[str, tuple[int, str]]] = defaultdict(dict)
     for domain, cache in questions.readers():
@@ -77,7 +77,7 @@ def _names(path: str, title: str, aliases: str) -> Iterator[tuple[str, str]]:
     yield "file", PurePosixPath(path).stem
 
 
-def firsts(questions: SearchService, names: list[str], way: Way) -> dict[str, str]:
+def firsts(questions: View, names: list[str], way: Way) -> dict[str, str]:
     """Ask names; return the path that each finds first."""
     found = {name: questions.ranked(read_question(name[:LONGEST_QUERY]), 10, way=way).found for name in names}
     return {name: several[0].hit.path if several else "-" for name, several in found.items()}
@@ -92,9 +92,7 @@ def read_keywords() -> dict[str, dict[str, dict[str, int]]]:
     return found
 
 
-def keyword_figures(
-    questions: SearchService, grades: dict[str, dict[str, int]], way: Way
-) -> tuple[float, float]:
+def keyword_figures(questions: View, grades: dict[str, dict[str, int]], way: Way) -> tuple[float, float]:
     """Ask questions in keywords; return hit@1 and nDCG@5."""
     found = {
         text: paths_of(questions.page(read_question(text), 10, way=way), right)

@@ -27,7 +27,7 @@ from pipelines.search.ablation import Way, as_it_is, steps, without
 from pipelines.search.evaluate import Figures, Verdict, holm, judge, mean, ndcg, verdict_of
 from pipelines.search.rank import SIGNALS
 from service.usecases.explain import measure, paths_of
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -86,15 +86,15 @@ def _chain(one: Way, other: Way) -> Way:
 
 
 @contextmanager
-def asked_anew(judged: JudgedSet) -> Iterator[SearchService]:
+def asked_anew(judged: JudgedSet) -> Iterator[View]:
     """Open a set's caches and load the model, as a service does when it starts."""
-    questions = SearchService(Resources(judged.resources.settings), wait_for_model=True)
+    questions = View(Resources(judged.resources.settings), wait_for_model=True)
     questions.load_models()
     questions.follow_commits()
     yield questions
 
 
-def scores(questions: SearchService, judged: JudgedSet, ways: Mapping[str, Way]) -> Scores:
+def scores(questions: View, judged: JudgedSet, ways: Mapping[str, Way]) -> Scores:
     """Ask every question in every way for ten results."""
     found: Scores = {name: {} for name in ways}
     for query, text in judged.queries.items():

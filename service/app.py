@@ -42,7 +42,7 @@ from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
 from service.usecases.links import Graph, Traversal
 from service.usecases.operations import Operations
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from service.web.ops import add_ops
@@ -89,7 +89,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
     """
     resources = Resources(settings)
     resources.check_models()
-    questions = SearchService(resources)
+    view = View(resources)
     place = resources.place
     sessions = Sessions(read_token(place.state), place.state, place.identity.vault_id, port)
 
@@ -98,7 +98,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         stopping = threading.Event()
         for work in (_keep_models_loaded, _follow_commits):
-            threading.Thread(target=work, args=(questions, stopping), daemon=True).start()
+            threading.Thread(target=work, args=(view, stopping), daemon=True).start()
         with heartbeat(place.state, "query", version("everindex")), closing(sessions):
             try:
                 yield
@@ -114,59 +114,59 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         docs_url=None,
         redoc_url=None,
     )
-    agents = _add_routes(app, questions, sessions)
+    agents = _add_routes(app, view, sessions)
     add_problems(app)
     describe(app)
     app.add_middleware(Limits)
     return Guard(app, sessions=sessions, port=port, names=names)
 
 
-def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> Endpoint:
-    resources = questions.resources
+def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
+    resources = view.resources
     templates = make_templates(resources.root)
-    graph, traversal, names_found = Graph(questions), Traversal(questions), TitleSearch(questions)
-    add_pages(app, questions, names_found, traversal, sessions, templates)
+    graph, traversal, names_found = Graph(view), Traversal(view), TitleSearch(view)
+    add_pages(app, view, names_found, traversal, sessions, templates)
     add_graph(app, graph, partial(graph_page, templates))
     add_traversal(app, traversal, resources.root)
     add_names(app, names_found, resources.root)
-    add_evidence(app, questions)
-    add_context(app, questions)
-    add_changes(app, questions)
+    add_evidence(app, view)
+    add_context(app, view)
+    add_changes(app, view)
     queue = resources.queue()
-    tags, operations = Tags(questions, queue), Operations(resources, queue)
+    tags, operations = Tags(view, queue), Operations(resources, queue)
     add_tags(app, tags)
     add_operations(app, operations)
-    questions.observe = add_metrics(app, operations).observe
+    view.observe = add_metrics(app, operations).observe
     add_ops(
         app,
         templates,
         operations=operations,
-        questions=questions,
+        view=view,
         names=names_found,
         tags=tags,
         graph=graph,
         traversal=traversal,
     )
-    add_search(app, questions, queue)
-    add_requests(app, questions, operations.tasks)
-    agents = Endpoint(partial(_server_for_agents, questions, names_found, traversal), STOPPING)
+    add_search(app, view, queue)
+    add_requests(app, view, operations.tasks)
+    agents = Endpoint(partial(_server_for_agents, view), STOPPING)
     app.router.routes.append(Route(PATH, agents, include_in_schema=False))
     return agents
 
 
-def _server_for_agents(questions: SearchService, names: TitleSearch, traversal: Traversal) -> Server[Any]:
+def _server_for_agents(view: View) -> Server[Any]:
     from service.mcp.library import Library  # noqa: PLC0415 - likewise
     from service.mcp.server import make_server  # noqa: PLC0415 - it loads the MCP library
 
-    return make_server(Library(questions, names, traversal))
+    return make_server(Library(view))
 
 
-def _keep_models_loaded(questions: SearchService, stopping: threading.Event) -> None:
+def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
     """Load the models and memory indexes of the caches, now and whenever another cache becomes current."""
     while not stopping.is_set():
         try:
-            with model_reported(questions.resources, "query", lambda: True):
-                questions.load_models()
+            with model_reported(view.resources, "query", lambda: True):
+                view.load_models()
         except Exception:
             # Search by word continues, and every answer says that search by meaning is missing.
             log.exception("no search by meaning: the model cannot be loaded")
@@ -174,16 +174,16 @@ def _keep_models_loaded(questions: SearchService, stopping: threading.Event) -> 
         stopping.wait(_LOOK_SECONDS)
 
 
-def _follow_commits(questions: SearchService, stopping: threading.Event) -> None:
+def _follow_commits(view: View, stopping: threading.Event) -> None:
     """Keep the memory indexes up to date with the caches, and compare a part of them at intervals."""
     trouble = Trouble("questions are answered from the file")
     compared = time.monotonic()
     while not stopping.is_set():
         try:
-            questions.follow_commits()
+            view.follow_commits()
             if time.monotonic() - compared >= _COMPARE_SECONDS:
                 compared = time.monotonic()
-                questions.check_memory()
+                view.check_memory()
             trouble.over()
         except (
             EverindexError,

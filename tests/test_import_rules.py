@@ -324,7 +324,7 @@ def test_the_rules_find_what_breaks_them(module, text, expected):
     ("module", "text", "expected"),
     [
         ("service.usecases.tags", "from service.http import errors", ["service.http.errors"]),
-        ("service.usecases.tags", "from service.usecases.search import SearchService", []),
+        ("service.usecases.tags", "from service.usecases.search import View", []),
         ("service.usecases.tags", "from service.schemas.tags import Asked", []),
         (
             "service.schemas.tags",

@@ -21,11 +21,11 @@ from service.cli.options import (
     Commands,
     located,
     options_given,
-    questions_of,
     service_of,
     state_option,
     vault_of,
     vault_option,
+    view_of,
 )
 
 # The programs in which agents run: where each keeps its MCP servers, and the entry for a vault.
@@ -190,11 +190,9 @@ def _serve(given: dict[str, Any]) -> None:
     """Answer from the caches in this process."""
     from service.mcp.library import Library  # noqa: PLC0415
     from service.mcp.server import make_server, serve_stdio  # noqa: PLC0415 - it loads the MCP library
-    from service.usecases.links import Traversal  # noqa: PLC0415
-    from service.usecases.titles import TitleSearch  # noqa: PLC0415
 
-    questions = questions_of(given)
-    serve_stdio(make_server(Library(questions, TitleSearch(questions), Traversal(questions))))
+    view = view_of(given)
+    serve_stdio(make_server(Library(view)))
 
 
 @mcp.command("install")

@@ -12,7 +12,7 @@ from pipelines.question import Question, read_question
 from pipelines.search.scopes import filters_of
 from service.runtime.lock import is_watched
 from service.schemas.notes import PathState
-from service.usecases.search import SearchService
+from service.usecases.search import View
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -26,18 +26,18 @@ class InProcess:
 
     def __init__(self, resources: Resources) -> None:
         self.root = resources.root
-        self._questions = SearchService(resources, wait_for_model=True)
+        self._view = View(resources, wait_for_model=True)
 
     @property
     def behind(self) -> str:
         """Why answers may lack what was saved last."""
-        return _why_behind(self._questions.resources)
+        return _why_behind(self._view.resources)
 
     def call(self, _method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
         """Return the JSON of a route's answer; `more` are filters. Raises the errors of the route's use case."""
         route, _, subject = path.removeprefix("/").partition("/")
         asked = _Asked(route, unquote(subject), filters_of(self.root, more), named)
-        answer = _ROUTES[route](self._questions, asked)
+        answer = _ROUTES[route](self._view, asked)
         return answer if isinstance(answer, dict) else answer.model_dump(mode="json")
 
 
@@ -64,73 +64,73 @@ class _Asked:
 # Below, each route loads its own use case: to load all of them takes longer than to answer.
 
 
-def _search(questions: SearchService, asked: _Asked) -> dict[str, Any]:
+def _search(view: View, asked: _Asked) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
     logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
-    found = questions.search(asked.question(), asked.named.pop("k"), **asked.named)
+    found = view.search(asked.question(), asked.named.pop("k"), **asked.named)
     answer = found.model_dump(mode="json")
-    answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(questions.resources)
+    answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(view.resources)
     return answer
 
 
-def _parked(questions: SearchService, _: _Asked) -> BaseModel:
+def _parked(view: View, _: _Asked) -> BaseModel:
     from service.usecases.operations import Parked  # noqa: PLC0415
 
-    return Parked(questions.resources).shown()
+    return Parked(view.resources).shown()
 
 
-def _why(questions: SearchService, asked: _Asked) -> dict[str, Any]:
-    return PathState(**questions.why(asked.subject)).model_dump(mode="json", exclude_unset=True)
+def _why(view: View, asked: _Asked) -> dict[str, Any]:
+    return PathState(**view.why(asked.subject)).model_dump(mode="json", exclude_unset=True)
 
 
-def _log(questions: SearchService, asked: _Asked) -> BaseModel:
+def _log(view: View, asked: _Asked) -> BaseModel:
     from service.usecases.notes import log_of_note  # noqa: PLC0415
 
-    return log_of_note(questions, asked.subject, asked.named["limit"])
+    return log_of_note(view, asked.subject, asked.named["limit"])
 
 
-def _names(questions: SearchService, asked: _Asked) -> BaseModel:
+def _names(view: View, asked: _Asked) -> BaseModel:
     from service.usecases.titles import TitleSearch  # noqa: PLC0415
 
-    names = TitleSearch(questions)
+    names = TitleSearch(view)
     if asked.route == "titles":
         return names.titles(asked.named["q"], asked.named["limit"])
     return names.similar(asked.subject, asked.named["k"], asked.filters)
 
 
-def _links(questions: SearchService, asked: _Asked) -> BaseModel:
+def _links(view: View, asked: _Asked) -> BaseModel:
     from service.usecases.links import Graph  # noqa: PLC0415
 
-    answer: BaseModel = getattr(Graph(questions), asked.route)(**asked.named)
+    answer: BaseModel = getattr(Graph(view), asked.route)(**asked.named)
     return answer
 
 
-def _walk(questions: SearchService, asked: _Asked) -> BaseModel:
+def _walk(view: View, asked: _Asked) -> BaseModel:
     from service.usecases.links import Traversal  # noqa: PLC0415
 
-    walks, named = Traversal(questions), asked.named
+    walks, named = Traversal(view), asked.named
     if asked.route == "deep":
         return walks.deep(asked.question(), named["mode"])
     return walks.traverse(asked.subject, named["depth"], asked.question())
 
 
-def _context(questions: SearchService, asked: _Asked) -> BaseModel:
+def _context(view: View, asked: _Asked) -> BaseModel:
     from service.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
     from service.usecases.context import Contexts, context_by_recipe  # noqa: PLC0415
 
-    contexts = Contexts(questions)
+    contexts = Contexts(view)
     if asked.subject:
-        return context_by_recipe(questions, contexts, asked.subject, **asked.named)
+        return context_by_recipe(contexts, asked.subject, **asked.named)
     question = asked.question()
     wanted = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **asked.named}
     return contexts.ask(question, **wanted)
 
 
-_ROUTES: dict[str, Callable[[SearchService, _Asked], BaseModel | dict[str, Any]]] = {
+_ROUTES: dict[str, Callable[[View, _Asked], BaseModel | dict[str, Any]]] = {
     "search": _search,
-    "health": lambda questions, _: questions.health(questions.resources.queue()),
+    "health": lambda view, _: view.health(view.resources.queue()),
     "ops": _parked,
-    "node": lambda questions, asked: questions.node(asked.subject),
+    "node": lambda view, asked: view.node(asked.subject),
     "why": _why,
     "log": _log,
     "titles": _names,

@@ -22,12 +22,12 @@ from service.cli.options import (
     need_service,
     options_given,
     question_of,
-    questions_of,
     resources_of,
     service_of,
     state_option,
     vault_of,
     vault_option,
+    view_of,
 )
 from service.cli.render import section_of, where_of
 from service.usecases.text import counted, second, what_happened
@@ -55,8 +55,8 @@ def list_notes(
     from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.browsing import list_notes as find  # noqa: PLC0415 - likewise
 
-    questions = questions_of(options_given(vault, state))
-    answer = find(questions, filters_of(questions.resources.root, filters), order)
+    view = view_of(options_given(vault, state))
+    answer = find(view, filters_of(view.resources.root, filters), order)
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return

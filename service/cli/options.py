@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from queue_config.settings import Settings
     from service.cli.in_process import InProcess
     from service.runtime.client import Service
-    from service.usecases.search import SearchService
+    from service.usecases.search import View
     from workers.resources import Resources
 
 Client: TypeAlias = "Service | InProcess"
@@ -242,11 +242,11 @@ def show_page(service: Service, page: str) -> None:
     out.say(link(service, page))
 
 
-def questions_of(given: dict[str, Any]) -> SearchService:
+def view_of(given: dict[str, Any]) -> View:
     """Return the search service over the caches, opened in this process."""
-    from service.usecases.search import SearchService  # noqa: PLC0415
+    from service.usecases.search import View  # noqa: PLC0415
 
-    return SearchService(resources_of(given), wait_for_model=True)
+    return View(resources_of(given), wait_for_model=True)
 
 
 # Open a file in the user's browser, without output from the program that finds the browser.

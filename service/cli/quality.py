@@ -16,10 +16,10 @@ from service.cli.options import (
     Commands,
     json_option,
     options_given,
-    questions_of,
     resources_of,
     state_option,
     vault_option,
+    view_of,
 )
 from service.cli.render import where_of
 from service.usecases.text import counted
@@ -36,7 +36,7 @@ def _records(given: dict[str, Any]) -> Records:
     """Open the records of the vault that the options name, or of the only running one."""
     from service.usecases.evidence import Records  # noqa: PLC0415 - help has to be instant
 
-    return Records(questions_of(given))
+    return Records(view_of(given))
 
 
 @app.command("verify-quotes")
@@ -217,14 +217,14 @@ def evaluate(
     from service.usecases.explain import compare, measure_steps, not_indexed  # noqa: PLC0415
 
     given, layers = options_given(vault, state), _layers(without)
-    questions = questions_of(given)
-    judged: Judged = {query: (query, of) for query, of in read_judged(questions.resources.root).items()}
-    missing = not_indexed(questions, judged)
+    view = view_of(given)
+    judged: Judged = {query: (query, of) for query, of in read_judged(view.resources.root).items()}
+    missing = not_indexed(view, judged)
     with err.status(f"Asking {counted(len(judged), 'question')} ..."):
         if layers or settings:
-            answer = asdict(compare(lambda: questions_of(given), judged, layers, settings))
+            answer = asdict(compare(lambda: view_of(given), judged, layers, settings))
         else:
-            answer = asdict(measure_steps(questions, judged))
+            answer = asdict(measure_steps(view, judged))
     if as_json:
         print_json(answer | {"not_indexed": missing})
         return

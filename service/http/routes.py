@@ -81,7 +81,7 @@ from service.usecases.evidence import Records
 from service.usecases.explain import explain
 from service.usecases.links import Graph, Traversal
 from service.usecases.notes import MOST_ENTRIES, log_of_note
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.titles import TitleSearch
 from workers.jobs import is_paused
 from workers.tasks import Tasks
@@ -102,19 +102,19 @@ def filters_in(request: Request, root: Path, *own: str) -> Filters:
     return filters_of(root, [pair for pair in request.query_params.multi_items() if pair[0] not in own])
 
 
-def add_search(app: FastAPI, questions: SearchService, queue: Queue) -> None:
+def add_search(app: FastAPI, view: View, queue: Queue) -> None:
     """Add the routes that read: search, single notes, and the state of the index."""
-    _add_state(app, questions, queue)
-    _add_ranked(app, questions)
-    _add_asked_by_body(app, questions)
-    _add_notes(app, questions)
+    _add_state(app, view, queue)
+    _add_ranked(app, view)
+    _add_asked_by_body(app, view)
+    _add_notes(app, view)
 
 
-def _add_state(app: FastAPI, questions: SearchService, queue: Queue) -> None:
+def _add_state(app: FastAPI, view: View, queue: Queue) -> None:
     @app.get("/health")
     def health(request: Request) -> Health | HealthInBrief:
         """Say that the process is alive; with the token, also what it serves and how far the index is behind."""
-        found = questions.health(queue)
+        found = view.health(queue)
         if getattr(request.state, SIGNED_IN):
             return found
         return HealthInBrief(status=found.status, version=found.version)
@@ -122,12 +122,12 @@ def _add_state(app: FastAPI, questions: SearchService, queue: Queue) -> None:
     @app.get("/ready", responses={503: {"model": Readiness}})
     def ready(response: Response) -> Readiness:
         """Say whether the model is loaded, the caches are open, and saves are indexed in time; 503 if not."""
-        answer = _readiness(questions)
+        answer = _readiness(view)
         response.status_code = 200 if answer.ready else 503
         return answer
 
 
-def _add_ranked(app: FastAPI, questions: SearchService) -> None:
+def _add_ranked(app: FastAPI, view: View) -> None:
     @app.get("/search")
     def search_notes(
         q: Question,
@@ -146,8 +146,8 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         that name. A minus before the name (`-tag=draft`) leaves out the notes that pass. Operators in the question
         (`tag:moat`, `-kind:note`) are filters, too.
         """
-        filters = filters_in(request, questions.resources.root, "q", "k", "explain", "offset", "fold")
-        return questions.search(read_question(q, filters), k, explain=explain, offset=offset, fold=fold)
+        filters = filters_in(request, view.resources.root, "q", "k", "explain", "offset", "fold")
+        return view.search(read_question(q, filters), k, explain=explain, offset=offset, fold=fold)
 
     @app.get("/explain")
     def explain_note(
@@ -156,18 +156,18 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         k: Count = 10,
     ) -> Explanation:
         """Explain why a note is among the answers to a question, or is not."""
-        return explain(questions, read_question(q), path, k)
+        return explain(view, read_question(q), path, k)
 
 
-def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
+def _add_asked_by_body(app: FastAPI, view: View) -> None:
     @app.post("/search")
     def search_notes_by_body(asked: SearchRequest) -> SearchAnswer:
         """Find notes like `GET /search`, by a JSON body: for long questions and for many paths.
 
         A filter is a key with a value or a list of values: `{"q": "moats", "path": ["A.md", "B.md"]}`.
         """
-        return questions.search(
-            read_question(asked.q, filters_of(questions.resources.root, asked.filters)),
+        return view.search(
+            read_question(asked.q, filters_of(view.resources.root, asked.filters)),
             asked.k,
             explain=asked.explain,
             offset=asked.offset,
@@ -175,30 +175,30 @@ def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
         )
 
 
-def _add_notes(app: FastAPI, questions: SearchService) -> None:
+def _add_notes(app: FastAPI, view: View) -> None:
     @app.get("/node/{path:path}")
     def node(path: str) -> NodeAnswer:
         """Return a note's row, links and chunks."""
-        return questions.node(path)
+        return view.node(path)
 
     @app.get("/why/{path:path}", response_model_exclude_unset=True)
     def why_path(path: str) -> PathState:
         """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
-        return PathState(**questions.why(path))
+        return PathState(**view.why(path))
 
     @app.get("/log/{path:path}")
     def log(path: str, limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 50) -> NoteLogAnswer:
         """Return what happened to a note, newest first, also if it is gone."""
-        return log_of_note(questions, path, limit)
+        return log_of_note(view, path, limit)
 
 
-def _readiness(questions: SearchService) -> Readiness:
-    found = {domain.slug: questions.index_state([domain.slug]) for domain in questions.resources.domains()}
+def _readiness(view: View) -> Readiness:
+    found = {domain.slug: view.index_state([domain.slug]) for domain in view.resources.domains()}
     failed = {slug: reason for one in found.values() for slug, reason in one.failed.items()}
     # A paused domain is late on purpose.
-    waits = [one.oldest_pending_s for slug, one in found.items() if not is_paused(questions.resources, slug)]
+    waits = [one.oldest_pending_s for slug, one in found.items() if not is_paused(view.resources, slug)]
     model_ready = all(one.model_ready for one in found.values())
-    caches_ready = not failed and bool(questions.readers())
+    caches_ready = not failed and bool(view.readers())
     index_ready = max(waits, default=0.0) <= LONGEST_WAIT_SECONDS
     return Readiness(
         ready=model_ready and caches_ready and index_ready,
@@ -210,9 +210,9 @@ def _readiness(questions: SearchService) -> Readiness:
     )
 
 
-def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
+def add_requests(app: FastAPI, view: View, tasks: Tasks) -> None:
     """Add the routes that ask the workers to act: compare, retry, confirm deletions."""
-    resources = questions.resources
+    resources = view.resources
 
     def compare(*, confirmed: bool) -> ReloadAnswer:
         """Have a worker compare disk and index, and wait for the result."""
@@ -230,9 +230,9 @@ def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
     @app.post("/retry")
     def retry(path: str | None = None) -> RetryAnswer:
         """Retry all parked notes, or one; return their paths."""
-        parked = questions.parked(path)
+        parked = view.parked(path)
         if path is not None and not parked:
-            raise questions.no_such_note(path)
+            raise view.no_such_note(path)
         tasks.retry_parked(files.note_key(path) if path else None)
         return RetryAnswer(paths=parked)
 
@@ -289,9 +289,9 @@ def add_graph(app: FastAPI, graph: Graph, page: Callable[[], HTMLResponse]) -> N
 # The routes of a block of passages for a language model.
 
 
-def add_context(app: FastAPI, questions: SearchService) -> None:
+def add_context(app: FastAPI, view: View) -> None:
     """Add the routes."""
-    contexts = Contexts(questions)
+    contexts = Contexts(view)
 
     @app.get("/context")
     def context(
@@ -308,7 +308,7 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         """
         own = ("q", "budget", "compress", "order")
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
-        filters = filters_of(questions.resources.root, pairs)
+        filters = filters_of(view.resources.root, pairs)
         return contexts.ask(read_question(q, filters), budget=budget, compress=compress, order=order)
 
     @app.get("/context/{recipe}")
@@ -322,21 +322,21 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
 
         Budget and compression are the recipe's where none are given.
         """
-        return context_by_recipe(questions, contexts, recipe, about, budget=budget, compress=compress)
+        return context_by_recipe(contexts, recipe, about, budget=budget, compress=compress)
 
     @app.post("/context")
     def context_of(body: ContextRequest) -> ContextAnswer:
         """Return the same for a JSON body, for long questions."""
-        question = read_question(body.question, filters_of(questions.resources.root, body.given_filters))
+        question = read_question(body.question, filters_of(view.resources.root, body.given_filters))
         return contexts.ask(question, budget=body.budget, compress=body.compress, order=body.order)
 
 
 # The routes of evidence.
 
 
-def add_evidence(app: FastAPI, questions: SearchService) -> None:
+def add_evidence(app: FastAPI, view: View) -> None:
     """Add the routes."""
-    records = Records(questions)
+    records = Records(view)
 
     @app.post("/verify")
     def verify(body: QuotesToVerify) -> VerifyAnswer:
@@ -372,9 +372,9 @@ def add_evidence(app: FastAPI, questions: SearchService) -> None:
 # The routes that change which notes are indexed.
 
 
-def add_changes(app: FastAPI, questions: SearchService) -> None:
+def add_changes(app: FastAPI, view: View) -> None:
     """Add the routes."""
-    requests = IndexRequests(questions)
+    requests = IndexRequests(view)
 
     @app.post("/index", responses={202: {"model": IndexAnswer}})
     def index(
@@ -397,7 +397,7 @@ def add_changes(app: FastAPI, questions: SearchService) -> None:
 
         Off unless the setting `inbox` names a folder.
         """
-        return write_note(questions, note)
+        return write_note(view, note)
 
     @app.delete("/documents/{path:path}")
     def stop(path: str) -> IgnoredAnswer:
@@ -405,7 +405,7 @@ def add_changes(app: FastAPI, questions: SearchService) -> None:
 
         `everindex ignore --undo` removes the line.
         """
-        return stop_indexing(questions, path)
+        return stop_indexing(view, path)
 
 
 # The routes that find notes by name, and similar notes.

@@ -24,12 +24,12 @@ from pipelines.vault.files import note_key
 from service.mcp.schemas import Filtered, Freshness, Paged, freshness_of, warnings_of
 from service.runtime.client import read_token
 from service.schemas.search import TitleHit
-from service.usecases.audience import Audience, agents
+from service.usecases.audience import agents
 from service.usecases.changes import IndexRequests
 from service.usecases.context import Contexts
 from service.usecases.evidence import Records
 from service.usecases.links import Traversal
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.tags import Proposing
 from service.usecases.titles import TitleSearch
 
@@ -84,52 +84,50 @@ _LONGEST_CLIENT = 100
 class Library:
     """The use cases over one vault as a client sees them, and the key of its cursors.
 
-    `client` is the name that the client gives itself.
+    `client` is the name that the client gives itself. It sees no private notes, unless the settings name it.
     """
 
-    client = "unknown"
-
-    def __init__(self, questions: SearchService, names: TitleSearch, traversal: Traversal) -> None:
-        self.questions = questions
-        self.names = names
-        self.traversal = traversal
-        self.contexts = Contexts(questions)
-        self.records = Records(questions)
-        self.proposing = Proposing(questions)
-        self.index_requests = IndexRequests(questions)
-        self._key = cursor_key(read_token(questions.resources.place.state))
+    def __init__(self, view: View, client: str = "unknown") -> None:
+        self.client = client
+        self.view = view.seen_by(agents(view.resources, client))
+        self.names = TitleSearch(self.view)
+        self.traversal = Traversal(self.view)
+        self.contexts = Contexts(self.view, self.view.audience)
+        self.records = Records(self.view)
+        self.proposing = Proposing(self.view)
+        self.index_requests = IndexRequests(self.view)
+        self._key = cursor_key(read_token(view.resources.place.state))
+        self._by_audience = {self.view.audience: self}
 
     def for_client(self, name: str | None) -> Library:
         """Return this library for a client of that name, which is any text."""
-        shown = "".join(c for c in name or "" if c.isprintable()).strip()[:_LONGEST_CLIENT]
-        own = copy(self)
-        own.client = shown or self.client
+        client = "".join(c for c in name or "" if c.isprintable()).strip()[:_LONGEST_CLIENT] or self.client
+        audience = agents(self.view.resources, client)
+        if audience not in self._by_audience:
+            self._by_audience[audience] = Library(self.view, client)
+        own = copy(self._by_audience[audience])
+        own.client = client
         return own
-
-    @property
-    def audience(self) -> Audience:
-        """Which notes the client may see: no private ones, unless the operator's settings name the client."""
-        return agents(self.questions.resources, self.client)
 
     def titles(self, name: str, most: int) -> list[TitleHit]:
         """Return notes by a name that is being typed."""
-        return self.names.titles(name, most, audience=self.audience).results
+        return self.names.titles(name, most).results
 
     def filters(self, asked: Filtered) -> Filters:
         """Return the filters among a tool's arguments. Raises FilterError, ScopesFileError."""
-        return filters_of(self.questions.resources.root, asked.filters())
+        return filters_of(self.view.resources.root, asked.filters())
 
     def freshness(self) -> tuple[Freshness, list[str]]:
         """Return how far the index is behind, and what limits answers."""
-        index = self.questions.index_state(audience=self.audience)
+        index = self.view.index_state()
         return freshness_of(index), warnings_of(index)
 
     def version_of(self, path: str) -> str | None:
         """Return what changes with each version of a note that is indexed; None if there is no such note."""
         path = note_key(path)
-        for domain, cache in self.questions.readers():
+        for domain, cache in self.view.readers():
             row = cache.ledger.row(path)
-            if row is not None and row.wanted_hash is not None and self.audience.sees(domain.slug, path):
+            if row is not None and row.wanted_hash is not None and self.view.audience.sees(domain.slug, path):
                 return row.indexed_hash
         return None
 
@@ -139,13 +137,13 @@ class Library:
 
     def settling(self) -> frozenset[str]:
         """Return the paths of notes that are about to change: who may see a newer version is not known before."""
-        return frozenset(path for _, cache in self.questions.readers() for path in settling(cache))
+        return frozenset(path for _, cache in self.view.readers() for path in settling(cache))
 
     def by_domain(self) -> dict[str, frozenset[str]]:
         """Return the paths of the notes of each domain."""
         return {
-            domain.slug: frozenset(note_names(cache)) - self.audience.hidden(domain.slug)
-            for domain, cache in self.questions.readers()
+            domain.slug: frozenset(note_names(cache)) - self.view.audience.hidden(domain.slug)
+            for domain, cache in self.view.readers()
         }
 
     def turn(self, tool: str, asked: Paged) -> Turn:

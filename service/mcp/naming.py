@@ -47,8 +47,8 @@ def known_path(library: Library, name: str) -> str | None:
     tried = [files.note_key(name + end) for end in ("", *NOTE_SUFFIXES)]
     there = {
         path
-        for domain, cache in library.questions.readers()
-        for path in cache.ledger.existing(tried) - library.audience.hidden(domain.slug)
+        for domain, cache in library.view.readers()
+        for path in cache.ledger.existing(tried) - library.view.audience.hidden(domain.slug)
     }
     return next((path for path in tried if path in there), None)
 

@@ -74,10 +74,10 @@ def whole_text(library: Library, name: str) -> str:
 def _found(library: Library, asked: Read) -> tuple[NoteText, list[str], int, int]:
     """Return a note, its lines, and the first and last of those that were asked for. Raises NotFoundError."""
     meant = meant_by(library, asked.note)
-    note = read_note(library.questions, meant.path, library.audience)
+    note = read_note(library.view, meant.path)
     written = split_lines(note.text)
     first, last = _wanted_lines(note, written, meant, asked)
-    chosen(library.questions.resources, [note.path], "read")
+    chosen(library.view.resources, [note.path], "read")
     return note, written, first, last
 
 
@@ -180,18 +180,18 @@ def _entries(contents: Contents) -> _Entries:
 
 
 def _folder(library: Library, asked: Browse, _: Turn) -> _Entries:
-    return _entries(in_folder(library.questions, asked.of, library.filters(asked), audience=library.audience))
+    return _entries(in_folder(library.view, asked.of, library.filters(asked)))
 
 
 def _tag(library: Library, asked: Browse, _: Turn) -> _Entries:
-    return _entries(with_tag(library.questions, asked.of, library.filters(asked), audience=library.audience))
+    return _entries(with_tag(library.view, asked.of, library.filters(asked)))
 
 
 def _recent(library: Library, asked: Browse, turn: Turn) -> _Entries:
     if asked.of is not None:
         raise FilterError("a list of recent changes is of the whole vault; leave out `of`")
     most = turn.offset + asked.limit + 1
-    found = recently_changed(library.questions, most, library.filters(asked), audience=library.audience)
+    found = recently_changed(library.view, most, library.filters(asked))
     return [
         Listed.model_validate({**place(note.path, note.title, note.domain), "date": note.at})
         for note in found
@@ -200,7 +200,7 @@ def _recent(library: Library, asked: Browse, turn: Turn) -> _Entries:
 
 def _similar(library: Library, asked: Browse, _: Turn) -> _Entries:
     note, filters = _note(library, asked), library.filters(asked)
-    found = library.names.similar(note, MOST_SIMILAR, filters, audience=library.audience)
+    found = library.names.similar(note, MOST_SIMILAR, filters)
     if found.reason:
         raise FilterError(found.reason)
     return [
@@ -215,7 +215,7 @@ def _backlinks(library: Library, asked: Browse, _: Turn) -> _Entries:
         Listed.model_validate(
             {**place(one.path, one.title, one.domain, (one.line, one.line)), "link": one.text}
         )
-        for one in links_to(library.questions, note, filters, audience=library.audience)
+        for one in links_to(library.view, note, filters)
     ]
 
 
@@ -237,8 +237,8 @@ _LISTS: dict[str, Callable[[Library, Browse, Turn], _Entries]] = {
 def status(library: Library, asked: Status) -> VaultState:
     """Say how far the index is, and whether a note is in it."""
     freshness, warnings = library.freshness()
-    resources = library.questions.resources
-    health = library.questions.health(resources.queue())
+    resources = library.view.resources
+    health = library.view.health(resources.queue())
     return VaultState(
         freshness=freshness,
         warnings=warnings,
@@ -254,7 +254,7 @@ def _note_state(library: Library, name: str) -> NoteState:
         raise no_such_note(name)
     # Of a folder or another kind of file it says no more than of what there is not.
     asked = name if is_note(name) else known_path(library, name) or f"{name}.md"
-    known = library.questions.why(asked, audience=library.audience)
+    known = library.view.why(asked)
     return NoteState(
         path=known["path"],
         state=known["state"],

@@ -149,7 +149,7 @@ class Notices:
                     self._following = False
                     return
             try:
-                now = [(cache, notes.data_version(cache)) for _, cache in self._library.questions.readers()]
+                now = [(cache, notes.data_version(cache)) for _, cache in self._library.view.readers()]
                 if now != versions:
                     for watch in watches:
                         watch.look()

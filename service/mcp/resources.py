@@ -100,7 +100,7 @@ class Resources:
 
 def _listed(library: Library, asked: Paged) -> ListResourcesResult:
     turn = library.turn("resources/list", asked)
-    notes = recently_changed(library.questions, turn.offset + _PAGE + 1, audience=library.audience)
+    notes = recently_changed(library.view, turn.offset + _PAGE + 1)
     freshness, _ = library.freshness()
     shown, cursor = turn.cut(notes, _PAGE, freshness.generation)
     listed = [
@@ -169,13 +169,13 @@ def _paths(library: Library, typed: str, _: dict[str, str]) -> list[str]:
 
 
 def _folders(library: Library, typed: str, _: dict[str, str]) -> list[str]:
-    return _beginning(typed, folders(library.questions, audience=library.audience))
+    return _beginning(typed, folders(library.view))
 
 
 def _tags(library: Library, typed: str, _: dict[str, str]) -> list[str]:
     return _beginning(
         typed.removeprefix("#"),
-        (name for name, _ in with_tag(library.questions, None, audience=library.audience).groups),
+        (name for name, _ in with_tag(library.view, None).groups),
     )
 
 
@@ -183,7 +183,7 @@ def _sections(library: Library, typed: str, known: dict[str, str]) -> list[str]:
     note = known.get("path") or known.get("note")
     if not note:
         return []
-    sections = read_note(library.questions, meant_by(library, note).path, library.audience).sections
+    sections = read_note(library.view, meant_by(library, note).path).sections
     return _beginning(typed, dict.fromkeys(one.headings[-1] for one in sections if one.headings))
 
 

@@ -51,7 +51,7 @@ def search(library: Library, asked: Search) -> Found:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
     question = read_question(asked.query, library.filters(asked))
-    answer = library.questions.search(question, asked.limit, offset=turn.offset, audience=library.audience)
+    answer = library.view.search(question, asked.limit, offset=turn.offset)
     generation = answer.index.generation
     after = turn.offset + asked.limit
     more = answer.more and after <= FARTHEST_OFFSET
@@ -92,14 +92,14 @@ def traverse(library: Library, asked: Traverse) -> Walked:
 
     Raises CursorError, FilterError, NotFoundError, NotComparableError.
     """
-    turn, audience = library.turn("traverse", asked), library.audience
+    turn = library.turn("traverse", asked)
     question = read_question(asked.question or "", library.filters(asked))
     if asked.note is not None:
         path = meant_by(library, asked.note).path
-        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, question, audience=audience)]
+        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, question)]
     else:
         mode: Mode = "deep" if asked.deep else "fast"
-        parts = library.traversal.deep(question, mode, audience=audience).domains
+        parts = library.traversal.deep(question, mode).domains
         walks = [walk for part in parts for walk in (part.fast, part.deep) if walk]
     freshness, warnings = library.freshness()
     kept = [node for walk in walks for node in walk.nodes]
@@ -136,7 +136,7 @@ def verify_quotes(library: Library, asked: VerifyQuotes) -> Checked:
     """Check quotes against the index; a note that there is not contains none."""
     paths = [_path_meant(library, one.note) for one in asked.quotes]
     cited = [Cited(path=path, quote=one.quote) for path, one in zip(paths, asked.quotes, strict=True) if path]
-    found = iter(library.records.verify(cited, audience=library.audience).quotes)
+    found = iter(library.records.verify(cited).quotes)
     quotes = [
         _checked(next(found))
         if path
@@ -191,7 +191,7 @@ def context(library: Library, asked: Context) -> Packed:
     try:
         answer = _by_recipe(library, asked) if asked.recipe and asked.note else _asked(library, asked)
     except (CacheError, OSError) as error:  # the index failed while it looked up the note's name
-        answer = library.contexts.failed(_wanted(library, asked), error, started)
+        answer = library.contexts.failed(_wanted(asked), error, started)
     return _packed(answer)
 
 
@@ -200,30 +200,26 @@ def _asked(library: Library, asked: Context) -> ContextAnswer:
         read_question(asked.question or "", library.filters(asked)),
         budget=asked.budget or DEFAULT_BUDGET,
         compress=asked.compress or DEFAULT_COMPRESSION,
-        audience=library.audience,
     )
 
 
 def _by_recipe(library: Library, asked: Context) -> ContextAnswer:
     return context_by_recipe(
-        library.questions,
         library.contexts,
         asked.recipe or "",
         meant_by(library, asked.note or "").path,
         budget=asked.budget,
         compress=asked.compress,
-        audience=library.audience,
     )
 
 
-def _wanted(library: Library, asked: Context) -> Wanted:
+def _wanted(asked: Context) -> Wanted:
     return Wanted(
         title="",
         budget=asked.budget or DEFAULT_BUDGET,
         compress=asked.compress or DEFAULT_COMPRESSION,
         question=asked.question,
         recipe=asked.recipe,
-        audience=library.audience,
     )
 
 

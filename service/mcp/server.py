@@ -26,7 +26,7 @@ _LISTS = CacheHint(ttl_ms=300_000)
 
 def make_server(library: Library) -> Server[Any]:
     """Return a server of a vault. Between requests it keeps only who watches what."""
-    has_all = library.questions.resources.settings.agents_have_all_tools
+    has_all = library.view.resources.settings.agents_have_all_tools
     tools = (*TOOLS, *FURTHER) if has_all else TOOLS
     by_name = {tool.name: tool for tool in tools}
     entries = [tool.entry() for tool in tools]

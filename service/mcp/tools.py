@@ -194,7 +194,7 @@ _MOST_NAMES = 100
 def propose(library: Library, asked: Propose) -> Waiting:
     """Let tags wait for the operator. Raises NotFoundError, TooManyWaitingError."""
     path = meant_by(library, asked.note).path
-    tags = library.proposing.propose(library.client, path, asked.tags, asked.reason, library.audience)
+    tags = library.proposing.propose(library.client, path, asked.tags, asked.reason)
     freshness, warnings = library.freshness()
     unknown = any(one.outcome == "unknown_tag" for one in tags)
     return Waiting(
@@ -248,7 +248,7 @@ def _indexed(library: Library, asked: Index) -> IndexAnswer:
     if found is None or not is_within(found.path):
         raise no_such_note(asked.path)
     try:
-        return library.index_requests.index(found.path, wait=asked.wait, audience=library.audience)
+        return library.index_requests.index(found.path, wait=asked.wait)
     except NoteNotFoundError:
         raise no_such_note(asked.path) from None
 
@@ -282,7 +282,7 @@ def similar(library: Library, asked: Similar) -> Alike:
     """List the notes nearest to a note in meaning. Raises CursorError, NotComparableError, NotFoundError."""
     turn = library.turn("similar", asked)
     path = meant_by(library, asked.note).path
-    found = library.names.similar(path, MOST_SIMILAR, library.filters(asked), audience=library.audience)
+    found = library.names.similar(path, MOST_SIMILAR, library.filters(asked))
     if found.reason:
         raise NotComparableError(found.reason)
     freshness, warnings = library.freshness()

@@ -17,8 +17,7 @@ from pipelines.formats import format_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
 from service.schemas.notes import Facet, ListAnswer, ListedNote, Passage, PassageLine, Start, SuggestedNote
 from service.schemas.search import SearchHit
-from service.usecases.audience import OWNER, Audience
-from service.usecases.search import SearchService, unknown_values
+from service.usecases.search import View, unknown_values
 from service.usecases.status import on_disk
 
 # The notes that pass filters, all of them, without a question.
@@ -27,9 +26,7 @@ from service.usecases.status import on_disk
 Order = Literal["path", "date"]
 
 
-def list_notes(
-    questions: SearchService, filters: Filters, order: Order, *, audience: Audience = OWNER
-) -> ListAnswer:
+def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
     """Return the notes that pass, by path or the newest first, without those whose file is gone.
 
     Raises DomainNotFoundError, FilterError.
@@ -37,11 +34,11 @@ def list_notes(
     require_no_question(filters)
     found, configuration = [], []
     for slug in filters.domains or (None,):
-        for domain, cache in questions.readers(slug):
+        for domain, cache in view.readers(slug):
             if filters.name_communities:
-                audience.require_communities(domain.slug)
-            rows = matching_notes(cache, filters, audience.hidden(domain.slug))
-            there = on_disk(questions.resources, cache, [row.path for row in rows])
+                view.audience.require_communities(domain.slug)
+            rows = matching_notes(cache, filters, view.audience.hidden(domain.slug))
+            there = on_disk(view.resources, cache, [row.path for row in rows])
             configuration += [path for path in domain.configuration if path in there]
             found += [
                 ListedNote(
@@ -56,7 +53,7 @@ def list_notes(
                 for row in rows
                 if row.path in there and row.path not in domain.configuration
             ]
-    unknown = [] if found else unknown_values(_asked(questions, filters, audience), filters)
+    unknown = [] if found else unknown_values(_asked(view, filters), filters)
     found.sort(key=lambda note: note.path)
     if order == "date":
         found.sort(key=lambda note: note.date, reverse=True)
@@ -68,13 +65,11 @@ def list_notes(
     )
 
 
-def _asked(
-    questions: SearchService, filters: Filters, audience: Audience
-) -> Iterator[tuple[Cache, Collection[str]]]:
+def _asked(view: View, filters: Filters) -> Iterator[tuple[Cache, Collection[str]]]:
     """Yield the caches of the domains that the filters choose, each with the paths hidden from the asker."""
     for slug in filters.domains or (None,):
-        for domain, cache in questions.readers(slug):
-            yield cache, audience.hidden(domain.slug)
+        for domain, cache in view.readers(slug):
+            yield cache, view.audience.hidden(domain.slug)
 
 
 # What the search page offers besides answers: notes to begin with, filters that narrow down, whole passages.
@@ -98,21 +93,21 @@ _Row = TypeVar("_Row", bound=tuple[str, str, str | int])
 class Browsing:
     """Questions about the notes themselves, over all domains."""
 
-    def __init__(self, questions: SearchService) -> None:
-        self._questions = questions
+    def __init__(self, view: View) -> None:
+        self._view = view
 
-    def start(self, *, audience: Audience = OWNER) -> Start:
+    def start(self) -> Start:
         """Return the notes that changed last, and those that most notes link to."""
         recent = [
             SuggestedNote(path=path, title=title, domain=slug, changed=changed)
-            for slug, (path, title, changed) in self._listed(notes.recently_changed, audience)
+            for slug, (path, title, changed) in self._listed(notes.recently_changed)
         ]
-        best = list(self._listed(graph.most_linked, audience))
+        best = list(self._listed(graph.most_linked))
         # The notes of its own domain are counted already; those of other domains are added.
         links = Counter({path: count for _, (path, _, count) in best})
-        for domain, cache in self._questions.readers():
+        for domain, cache in self._view.readers():
             others = [path for slug, (path, *_) in best if slug != domain.slug]
-            links.update(graph.linking(cache, others, audience.hidden(domain.slug)))
+            links.update(graph.linking(cache, others, self._view.audience.hidden(domain.slug)))
         linked = [
             SuggestedNote(path=path, title=title, domain=slug, links=links[path])
             for slug, (path, title, _) in best
@@ -121,20 +116,20 @@ class Browsing:
         linked.sort(key=lambda note: -(note.links or 0))
         return Start(recent=recent[:_LISTED], most_linked=linked[:_LISTED])
 
-    def _listed(
-        self, ask: Callable[[Cache, int, Collection[str]], list[_Row]], audience: Audience
-    ) -> Iterator[tuple[str, _Row]]:
+    def _listed(self, ask: Callable[[Cache, int, Collection[str]], list[_Row]]) -> Iterator[tuple[str, _Row]]:
         """Yield what each domain answers, without vocabularies, review queues and notes whose files are gone."""
-        for domain, cache in self._questions.readers():
-            found = ask(cache, _LISTED + _SPARE + len(domain.configuration), audience.hidden(domain.slug))
-            there = on_disk(self._questions.resources, cache, [row[0] for row in found])
+        for domain, cache in self._view.readers():
+            found = ask(
+                cache, _LISTED + _SPARE + len(domain.configuration), self._view.audience.hidden(domain.slug)
+            )
+            there = on_disk(self._view.resources, cache, [row[0] for row in found])
             yield from ((domain.slug, row) for row in found if row[0] in there - set(domain.configuration))
 
     def facets(self, hits: Sequence[SearchHit], used: Sequence[tuple[str, str]], today: date) -> list[Facet]:
         """Return the filters not in use that some of the hits pass, and not all: tags, folders, formats, times."""
         rows = [
             row
-            for domain, cache in self._questions.readers()
+            for domain, cache in self._view.readers()
             for row in facets(cache, [hit.path for hit in hits if hit.domain == domain.slug])
         ]
         paths, all_of = [path for path, *_ in rows], len(rows)
@@ -151,25 +146,27 @@ class Browsing:
             *([] if {"since", "until"} & dict(used).keys() else _past([day for *_, day in rows], today)),
         ]
 
-    def filter_values(self, *, audience: Audience = OWNER) -> dict[str, list[str]]:
+    def filter_values(self) -> dict[str, list[str]]:
         """Return the folders, tags and kinds that most notes have, most frequent first; also what contains them.
 
         Values that are too long for their fields are left out.
         """
         counts: dict[str, Counter[str]] = {name: Counter() for name in SUGGESTED}
-        for domain, cache in self._questions.readers():
-            for name, value, count in values_in_use(cache, SUGGESTED, audience.hidden(domain.slug)):
+        for domain, cache in self._view.readers():
+            for name, value, count in values_in_use(
+                cache, SUGGESTED, self._view.audience.hidden(domain.slug)
+            ):
                 levels = value.split("/", _MOST_LEVELS) if name in _NESTED else [value]
                 for known in accumulate(levels, "{}/{}".format):
                     counts[name][known] += count
         return {name: _most_frequent(counts[name]) for name in SUGGESTED}
 
-    def passage(self, path: str, at: Sequence[int], *, audience: Audience = OWNER) -> Passage:
+    def passage(self, path: str, at: Sequence[int]) -> Passage:
         """Return the passage that holds a character of a note; `at` is where its sentences begin.
 
         Raises NoteNotFoundError.
         """
-        for chunk in self._questions.node(path, audience=audience).chunks:
+        for chunk in self._view.node(path).chunks:
             start, end = chunk.range
             if start <= min(at) < end:
                 chosen = [one for one in split_sentences(chunk.text) if start + one.start in at]
@@ -266,11 +263,9 @@ class LinkTo:
 
 
 def in_folder(
-    questions: SearchService,
+    view: View,
     folder: str | None,
     filters: Filters = NO_FILTERS,
-    *,
-    audience: Audience = OWNER,
 ) -> Contents:
     """Return the subfolders of a folder (or of the vault), and the notes directly in it, that pass.
 
@@ -282,7 +277,7 @@ def in_folder(
     depth = wanted.count("/") + 1 if wanted else 0
     folders: Counter[str] = Counter()
     here = []
-    for note in list_notes(questions, filters, "path", audience=audience).notes:
+    for note in list_notes(view, filters, "path").notes:
         parts = note.path.split("/")[:-1]
         if len(parts) > depth:
             folders["/".join(parts[: depth + 1])] += 1
@@ -291,30 +286,28 @@ def in_folder(
     return Contents(sorted(folders.items()), here)
 
 
-def folders(questions: SearchService, *, audience: Audience = OWNER) -> list[str]:
+def folders(view: View) -> list[str]:
     """Return all folders that hold notes, and those that hold them."""
     found: set[str] = set()
-    for note in list_notes(questions, NO_FILTERS, "path", audience=audience).notes:
+    for note in list_notes(view, NO_FILTERS, "path").notes:
         parts = note.path.split("/")[:-1]
         found.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
     return sorted(found)
 
 
-def with_tag(
-    questions: SearchService, tag: str | None, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
-) -> Contents:
+def with_tag(view: View, tag: str | None, filters: Filters = NO_FILTERS) -> Contents:
     """Return the notes with a tag that pass, or all tags of those that pass, the most frequent first.
 
     Raises DomainNotFoundError, FilterError.
     """
     if tag:
         tagged = replace(filters, tags=(*filters.tags, *parse_filters([("tag", tag)]).tags))
-        return Contents([], list_notes(questions, tagged, "date", audience=audience).notes)
+        return Contents([], list_notes(view, tagged, "date").notes)
     tagged = replace(filters, has=(*filters.has, "tag"))
-    listed = list_notes(questions, tagged, "path", audience=audience).notes
+    listed = list_notes(view, tagged, "path").notes
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
-    for domain, cache in questions.readers():
+    for domain, cache in view.readers():
         for _, tags, _ in facets(cache, [note.path for note in listed if note.domain == domain.slug]):
             for one in {fold(name): name for name in tags}.items():
                 spelled.setdefault(*one)
@@ -323,23 +316,21 @@ def with_tag(
     return Contents([(spelled[key], count) for key, count in ordered], [])
 
 
-def recently_changed(
-    questions: SearchService, most: int, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
-) -> list[Changed]:
+def recently_changed(view: View, most: int, filters: Filters = NO_FILTERS) -> list[Changed]:
     """Return at most `most` notes that pass, whose files changed last, newest first.
 
     Raises DomainNotFoundError, FilterError.
     """
-    passing = _passing(questions, filters, audience)
+    passing = _passing(view, filters)
     found: list[Changed] = []
-    for domain, cache in questions.readers():
-        hidden = audience.hidden(domain.slug) | set(domain.configuration)
+    for domain, cache in view.readers():
+        hidden = view.audience.hidden(domain.slug) | set(domain.configuration)
         if passing is not None:
             hidden |= notes.note_names(cache).keys() - passing
         asked = most + _SPARE_LISTED
         while True:
             rows = notes.recently_changed(cache, asked, hidden)
-            there = on_disk(questions.resources, cache, [path for path, *_ in rows])
+            there = on_disk(view.resources, cache, [path for path, *_ in rows])
             if len(there) >= most or len(rows) < asked:
                 break
             asked *= 2  # the files of many are gone
@@ -347,17 +338,15 @@ def recently_changed(
     return sorted(found, key=lambda note: note.at, reverse=True)[:most]
 
 
-def links_to(
-    questions: SearchService, path: str, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
-) -> list[LinkTo]:
+def links_to(view: View, path: str, filters: Filters = NO_FILTERS) -> list[LinkTo]:
     """Return the notes of any domain that link to a note and pass, each once, with the first link.
 
     Raises DomainNotFoundError, FilterError.
     """
-    passing = _passing(questions, filters, audience)
+    passing = _passing(view, filters)
     found: list[LinkTo] = []
-    for domain, cache in questions.readers():
-        hidden = audience.hidden(domain.slug)
+    for domain, cache in view.readers():
+        hidden = view.audience.hidden(domain.slug)
         links: dict[str, graph.Neighbour] = {}
         for link in graph.backlinks(cache, path):
             links.setdefault(link.path, link)
@@ -370,8 +359,8 @@ def links_to(
     return sorted(found, key=lambda link: (link.title.casefold(), link.path))
 
 
-def _passing(questions: SearchService, filters: Filters, audience: Audience) -> set[str] | None:
+def _passing(view: View, filters: Filters) -> set[str] | None:
     """Return the paths of the notes that pass; None: all do."""
     if filters == NO_FILTERS:
         return None
-    return {note.path for note in list_notes(questions, filters, "path", audience=audience).notes}
+    return {note.path for note in list_notes(view, filters, "path").notes}

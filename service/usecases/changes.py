@@ -23,21 +23,20 @@ from pipelines.state.state import LOOKED_AT, State, Subject
 from pipelines.vault import files, ignore
 from pipelines.vault.new_note import content_of, stem_of, write_new
 from service.schemas.notes import IgnoredAnswer, IndexAnswer, IndexState, NewNote, WrittenNote
-from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import NoteFile, find_note_file
-from service.usecases.search import SearchService, paused_because
+from service.usecases.search import View, paused_because
 from service.usecases.status import storage_problem
 from workers.resources import Resources
 from workers.tasks import RequestNote, make_request_task, make_tasks
 
 
-def write_note(questions: SearchService, note: NewNote) -> WrittenNote:
+def write_note(view: View, note: NewNote) -> WrittenNote:
     """Write a note into the setting `inbox`, under a name made from its title; return its path.
 
     Raises OverruledError without that setting, and where the folder is ignored or behind a link,
     UnsafePathError, NoteTooLargeError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
     """
-    resources = questions.resources
+    resources = view.resources
     settings, root, registry = resources.settings, resources.root, resources.registry()
     if not settings.inbox:
         raise OverruledError(
@@ -69,18 +68,18 @@ _WRITING = threading.Lock()
 """Held while the file is changed: of two changes at once, one would find that the file is being written to."""
 
 
-def stop_indexing(questions: SearchService, path: str) -> IgnoredAnswer:
+def stop_indexing(view: View, path: str) -> IgnoredAnswer:
     """Keep a note out of the index, and return the line that does.
 
     Raises NoteNotFoundError, NotFoundError for a vocabulary, OverruledError, VaultNotFoundError, NoteError,
     StateError, VaultNotWritableError.
     """
     with _WRITING:
-        file = find_note_file(questions, path)
+        file = find_note_file(view, path)
         if file.key in file.domain.configuration:
             raise NotFoundError(f"{file.key} configures the domain {file.domain.slug}; it is no note")
         try:
-            line = _ignore(questions.resources, file)
+            line = _ignore(view.resources, file)
         except OSError as error:
             raise VaultNotWritableError(
                 f"{ignore.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
@@ -147,23 +146,23 @@ _WRITTEN_TO = "it is being written to; it is indexed when it is quiet"
 class IndexRequests:
     """Requests to index a note. The first one opens a queue of its own."""
 
-    def __init__(self, questions: SearchService, patience: float = PATIENCE_SECONDS) -> None:
-        self._questions = questions
-        self._resources = questions.resources
+    def __init__(self, view: View, patience: float = PATIENCE_SECONDS) -> None:
+        self._view = view
+        self._resources = view.resources
         self._patience = patience
 
-    def index(self, path: str, *, wait: bool, audience: Audience = OWNER) -> IndexAnswer:
+    def index(self, path: str, *, wait: bool) -> IndexAnswer:
         """Have a worker index a note now; with `wait`, answer when it is findable, or after `PATIENCE_SECONDS`.
 
         A request beyond `_MOST_WAITERS` is answered at once. Raises NoteNotFoundError for a path that is no note or
         that the asker does not see, VaultNotFoundError, QueueUnavailableError.
         """
         began = time.monotonic()
-        file = find_note_file(self._questions, path, audience)
+        file = find_note_file(self._view, path)
         domain, key = file.domain, file.key
-        state, reason = self._requested(domain, key, audience, began + self._patience if wait else None)
-        if state in ("indexed", "parked") and not audience.sees(domain.slug, key):
-            raise self._questions.no_such_note(key, audience)
+        state, reason = self._requested(domain, key, began + self._patience if wait else None)
+        if state in ("indexed", "parked") and not self._view.audience.sees(domain.slug, key):
+            raise self._view.no_such_note(key)
         return IndexAnswer(
             path=key,
             domain=domain.slug,
@@ -173,9 +172,7 @@ class IndexRequests:
             took_ms=round((time.monotonic() - began) * 1000, 1),
         )
 
-    def _requested(
-        self, domain: Domain, key: str, audience: Audience, until: float | None
-    ) -> tuple[IndexState, str | None]:
+    def _requested(self, domain: Domain, key: str, until: float | None) -> tuple[IndexState, str | None]:
         """Enqueue a request; wait for its outcome until a moment of the monotonic clock, or (None) not at all."""
         if until is None or not _WAITERS.acquire(blocking=False):
             self._enqueue(key, None)
@@ -183,7 +180,7 @@ class IndexRequests:
         try:
             request = secrets.token_hex(8)
             self._enqueue(key, request)
-            return self._outcome(domain, key, request, audience, until)
+            return self._outcome(domain, key, request, until)
         finally:
             _WAITERS.release()
 
@@ -193,9 +190,7 @@ class IndexRequests:
         tasks = make_tasks(queue, self._resources)
         return make_request_task(queue, self._resources, tasks.index_notes)
 
-    def _outcome(
-        self, domain: Domain, key: str, request: str, audience: Audience, until: float
-    ) -> tuple[IndexState, str | None]:
+    def _outcome(self, domain: Domain, key: str, request: str, until: float) -> tuple[IndexState, str | None]:
         """Wait for a worker until a moment of the monotonic clock; return how far the note is, and why no further."""
         if held_up := self._held_up(domain):
             return "queued", held_up
@@ -206,7 +201,7 @@ class IndexRequests:
         while True:
             row = self._resources.reader(domain).ledger.row(key)
             if row is None or row.wanted_hash is None:
-                raise self._questions.no_such_note(key, audience)
+                raise self._view.no_such_note(key)
             if row.parked:
                 return "parked", row.error
             if not is_quiet:
@@ -215,7 +210,7 @@ class IndexRequests:
                 return "indexed", "its vectors are pending" if row.vectors_pending else None
             if time.monotonic() >= until:
                 # The error may be of a version that this asker must not see.
-                known = row.error if audience.sees(domain.slug, key) else None
+                known = row.error if self._view.audience.sees(domain.slug, key) else None
                 return "pending", known or self._held_up(domain) or _LATE
             time.sleep(_LOOK_SECONDS)
 

@@ -39,7 +39,7 @@ from service.schemas.context import (
     LeftOutPassage,
 )
 from service.schemas.search import IndexState, Lines, TypedFilter, typed_filters
-from service.usecases.audience import OWNER, Audience, agents
+from service.usecases.audience import Audience, agents
 from service.usecases.context_passages import (
     NOTES,
     Compression,
@@ -50,7 +50,7 @@ from service.usecases.context_passages import (
     most_notes,
     nearest_of,
 )
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.status import on_disk
 
 log = structlog.get_logger()
@@ -79,7 +79,6 @@ class Wanted:
     recipe: str | None = None
     order: Order = DEFAULT_ORDER
     domains: Sequence[str] = ()
-    audience: Audience = OWNER
     warnings: list[str] = field(default_factory=list)
     filters: list[TypedFilter] = field(default_factory=list)
 
@@ -87,14 +86,10 @@ class Wanted:
 class Contexts:
     """Makes blocks of passages."""
 
-    def __init__(self, questions: SearchService) -> None:
-        self._questions = questions
+    def __init__(self, view: View, readers: Audience | None = None) -> None:
+        """Make blocks for these readers: models, which see no private note unless the setting names `context`."""
+        self.view = view.seen_by(readers or agents(view.resources, "context"))
         self._repeated = RepeatedLines()
-
-    @property
-    def readers(self) -> Audience:
-        """Who reads a block: models, which see no private note unless the setting names the client `context`."""
-        return agents(self._questions.resources, "context")
 
     def ask(
         self,
@@ -103,7 +98,6 @@ class Contexts:
         budget: int,
         compress: CompressionMode,
         order: Order = DEFAULT_ORDER,
-        audience: Audience | None = None,
     ) -> ContextAnswer:
         """Return the passages that answer a question.
 
@@ -114,14 +108,13 @@ class Contexts:
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
-        audience, typed = audience or self.readers, question.typed
-        domains = question.filters.domains
-        wanted = Wanted(typed, budget, compress, typed, order=order, domains=domains, audience=audience)
+        typed, domains = question.typed, question.filters.domains
+        wanted = Wanted(typed, budget, compress, typed, order=order, domains=domains)
         wanted.filters = typed_filters(question)
         try:
             in_order = order == "relevance"
             notes = most_notes(budget) if in_order else NOTES
-            gathered = gather(self._questions, question, notes=notes, beyond=in_order, audience=audience)
+            gathered = gather(self.view, question, notes=notes, beyond=in_order)
             return self.packed(wanted, [Round(gathered)], started)
         except (DomainNotFoundError, FilterError):
             raise
@@ -153,7 +146,7 @@ class Contexts:
     def _tokens(self, rounds: Sequence[Round]) -> Tokens:
         """Return how to count: by the model of the first domain that was asked."""
         models = [model for turn in rounds for model in turn.gathered.page.ranked.models.values()]
-        embedders = self._questions.resources.embedders
+        embedders = self.view.resources.embedders
         if not models or not embedders.has_loaded(models[0]):
             return estimated()
         return Tokens(models[0], embedders.get(models[0]).count_tokens)
@@ -236,7 +229,7 @@ class Contexts:
 
     def _index(self, wanted: Wanted) -> IndexState | None:
         try:
-            return self._questions.index_state(wanted.domains, audience=wanted.audience)
+            return self.view.index_state(wanted.domains)
         except (EverindexError, OSError):
             return None  # what fails here made the search fail, too, which says so
 
@@ -290,48 +283,43 @@ _LEAST = 0.01  # relevance of a neighbour that is not near in meaning
 
 
 def context_by_recipe(
-    questions: SearchService,
     contexts: Contexts,
     name: str,
     about: str,
     *,
     budget: int | None = None,
     compress: CompressionMode | None = None,
-    audience: Audience | None = None,
 ) -> ContextAnswer:
     """Return the block of a recipe for a note.
 
     A slot that the note cannot fill, or that finds nothing, is left out with a warning. If the search fails, the
     block is empty. Raises ContextsFileError, RecipeNotFoundError, NoteNotFoundError.
     """
-    started, path, audience = time.perf_counter(), files.note_key(about), audience or contexts.readers
-    recipe = read_recipe(questions.resources.root, name)
+    started, path = time.perf_counter(), files.note_key(about)
+    recipe = read_recipe(contexts.view.resources.root, name)
     wanted = Wanted(
         title=name,
         budget=budget or recipe.budget or DEFAULT_BUDGET,
         compress=compress or recipe.compress or DEFAULT_COMPRESSION,
         recipe=name,
-        audience=audience,
     )
     try:
-        return contexts.packed(wanted, _rounds(questions, recipe, wanted, path, audience), started)
+        return contexts.packed(wanted, _rounds(contexts.view, recipe, wanted, path), started)
     except NoteNotFoundError:
         raise
     except (EverindexError, OSError) as error:
         return contexts.failed(wanted, error, started)
 
 
-def _rounds(
-    questions: SearchService, recipe: Recipe, wanted: Wanted, path: str, audience: Audience
-) -> list[Round]:
+def _rounds(view: View, recipe: Recipe, wanted: Wanted, path: str) -> list[Round]:
     """Fill a recipe's slots for a note, with a warning for each that stays empty. Raises EverindexError, OSError."""
     rounds: list[Round] = []
-    slug, cache, node = _note(questions, path, audience)
+    slug, cache, node = _note(view, path)
     wanted.title = f"{wanted.title}: {node.title}"
     for slot in recipe.slots:
         try:
             filled = fill(slot, _values(node), node.title)
-            gathered = _gathered(questions, filled, slug, cache, path, audience)
+            gathered = _gathered(view, filled, slug, cache, path)
             rounds.append(Round(gathered))
             if not gathered.matching:
                 wanted.warnings.append(f"{filled.heading}: no note was found for {filled.query!r}")
@@ -348,13 +336,13 @@ class _NoNeighboursError(EverindexError):
     """A note has no neighbours of the kind that a slot asks for."""
 
 
-def _note(questions: SearchService, path: str, audience: Audience) -> tuple[str, Cache, NodeRow]:
+def _note(view: View, path: str) -> tuple[str, Cache, NodeRow]:
     """Return a note's row, its domain and its cache. Raises NoteNotFoundError."""
-    for domain, cache in questions.readers():
+    for domain, cache in view.readers():
         node = passages.node(cache, path)
-        if node and path not in domain.configuration and audience.sees(domain.slug, path):
+        if node and path not in domain.configuration and view.audience.sees(domain.slug, path):
             return domain.slug, cache, node
-    raise questions.no_such_note(path, audience)
+    raise view.no_such_note(path)
 
 
 def _values(node: NodeRow) -> Mapping[str, object]:
@@ -362,19 +350,17 @@ def _values(node: NodeRow) -> Mapping[str, object]:
     return {**own, **node.frontmatter, "title": node.title}
 
 
-def _gathered(
-    questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str, audience: Audience
-) -> Gathered:
-    filters = filters_of(questions.resources.root, slot.where)
-    of_slot = partial(gather, questions, notes=slot.k, without=(path,), slot=slot.heading, audience=audience)
+def _gathered(view: View, slot: Filled, slug: str, cache: Cache, path: str) -> Gathered:
+    filters = filters_of(view.resources.root, slot.where)
+    of_slot = partial(gather, view, notes=slot.k, without=(path,), slot=slot.heading)
     # A slot has its filters beside its question, which has no operators.
     if slot.neighbours is None:
         return of_slot(Question(slot.query, slot.query, filters=filters))
     filters = replace(filters, domains=(slug,))
     if slot.neighbours == "links":
         question = Question(slot.query, slot.query, filters=filters)
-        return _linked_with(questions, slot, question, slug, path, audience)
-    audience.require_communities(slug)
+        return _linked_with(view, slot, question, slug, path)
+    view.audience.require_communities(slug)
     rank = graph.rank_of(cache, path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
@@ -382,21 +368,19 @@ def _gathered(
     return of_slot(Question(slot.query, slot.query, filters=filters))
 
 
-def _linked_with(
-    questions: SearchService, slot: Filled, question: Question, slug: str, path: str, audience: Audience
-) -> Gathered:
+def _linked_with(view: View, slot: Filled, question: Question, slug: str, path: str) -> Gathered:
     """Return the nearest passages of the notes that a note links to or is linked from."""
-    page = questions.page(question, 1, audience=audience)
+    page = view.page(question, 1)
     source = page.ranked.sources.get(slug)
     gathered = Gathered(page, warnings=[f"{name}: {why}" for name, why in page.ranked.failed.items()])
     if source is None:
         return gathered
-    hidden = audience.hidden(slug)
+    hidden = view.audience.hidden(slug)
     gathered.hidden[slug] = hidden
     ends = (
         {edge.path for edge in edges_at(source.cache, [path])} - {path, *source.domain.configuration} - hidden
     )
-    there = on_disk(questions.resources, source.cache, sorted(ends))
+    there = on_disk(view.resources, source.cache, sorted(ends))
     if not there:
         raise _NoNeighboursError(f"{path} has no links to or from other notes")
     nearest = nearest_of(source, sorted(there), drop_noise=False)

@@ -30,9 +30,8 @@ from pipelines.search.fusion import Found
 from pipelines.search.rank import Source
 from pipelines.search.thresholds import Match, is_noise
 from pipelines.sqlite import snapshot
-from service.usecases.audience import OWNER, Audience
 from service.usecases.paging import Page
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.status import on_disk
 
 NOTES = 24
@@ -81,21 +80,20 @@ def most_notes(budget: int) -> int:
 
 
 def gather(
-    questions: SearchService,
+    view: View,
     question: Question,
     *,
     notes: int = NOTES,
     beyond: bool = False,
     without: Collection[str] = (),
     slot: str | None = None,
-    audience: Audience = OWNER,
 ) -> Gathered:
     """Search, and return the passages of the answers and of their neighbours, `without` some notes.
 
     `beyond`: the notes that are no answers give a passage each, too. Where no note is an answer, the three nearest
     give passages. Raises DomainNotFoundError.
     """
-    page = questions.page(question, notes + len(without), audience=audience)
+    page = view.page(question, notes + len(without))
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
     shown = [one.first for one in page.shown if one.first.chunk.path not in without]
     first = {(one.first.domain, one.first.hit.path) for one in page.answers or page.shown[:_NEAREST]}
@@ -110,14 +108,14 @@ def gather(
             continue
         try:
             with snapshot(source.cache.con):
-                hidden = audience.hidden(slug)  # it may have grown since the search
+                hidden = view.audience.hidden(slug)  # it may have grown since the search
                 gathered.hidden[slug] = hidden
                 own = [one for one in own if one.hit.path not in hidden]
                 found = _matching(source, own, gathered, slot)
                 gathered.matching += [one for one in found if one.note in first]
                 gathered.further += [one for one in found if one.note not in first]
                 skipped = {*without, *hidden, *(one.hit.path for one in own), *source.domain.configuration}
-                gathered.linked += _linked(questions, source, own, skipped, gathered, slot)
+                gathered.linked += _linked(view, source, own, skipped, gathered, slot)
         except CacheError as error:
             gathered.warnings.append(f"{slug}: {error}")
     return gathered
@@ -263,7 +261,7 @@ def candidate_of(
 
 
 def _linked(
-    questions: SearchService,
+    view: View,
     source: Source,
     found: Sequence[Found],
     skipped: Collection[str],
@@ -282,7 +280,7 @@ def _linked(
         if edge.path not in skipped and own not in ends.get(edge.path, ()):
             ends.setdefault(edge.path, []).append(own)
     most_linked = heapq.nlargest(_COMPARED, ends, key=lambda path: len(ends[path]))
-    there = on_disk(questions.resources, source.cache, most_linked)
+    there = on_disk(view.resources, source.cache, most_linked)
     nearest = nearest_of(source, [path for path in most_linked if path in there])
     scores = sorted((one.hit.score for one in found), reverse=True)
     candidates = []

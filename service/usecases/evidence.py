@@ -32,8 +32,7 @@ from service.schemas.evidence import (
     WriteBack,
 )
 from service.schemas.search import SearchHit, place_of
-from service.usecases.audience import OWNER, Audience
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.attention import chosen
 
 # Turn evidence as it is stored and checked into the schemas of the answers.
@@ -87,9 +86,9 @@ _Indexed = list[tuple[ChunkRow, _Passage]]
 class Records:
     """The evidence use cases, over the caches and `state.db`."""
 
-    def __init__(self, questions: SearchService) -> None:
-        self._questions = questions
-        self._resources = questions.resources
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._resources = view.resources
 
     @contextmanager
     def _store(self) -> Iterator[Evidence]:
@@ -99,9 +98,9 @@ class Records:
         finally:
             store.close()
 
-    def verify(self, quotes: Sequence[Cited], *, audience: Audience = OWNER) -> VerifyAnswer:
+    def verify(self, quotes: Sequence[Cited]) -> VerifyAnswer:
         """Verify quotes against the current index."""
-        indexed = cache(partial(self._indexed, audience=audience))
+        indexed = cache(partial(self._indexed))
         answers = []
         for cited in quotes:
             citation, _, reason = _resolve(cited, None, indexed)
@@ -111,9 +110,7 @@ class Records:
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
         """Search, and store the results in a new record. Raises DomainNotFoundError."""
-        answer = self._questions.search(
-            read_question(question, Filters(domains=(domain,) if domain else ())), k
-        )
+        answer = self._view.search(read_question(question, Filters(domains=(domain,) if domain else ())), k)
         texts: dict[str, str] = {}
         hits = []
         for hit in answer.results:
@@ -169,12 +166,12 @@ class Records:
             store.delete(record_id)
         return DeletedAnswer(deleted=record_id)
 
-    def _indexed(self, path: str, audience: Audience = OWNER) -> _Indexed:
+    def _indexed(self, path: str) -> _Indexed:
         """Return a note's chunks as they are indexed now."""
-        for domain, cache_ in self._questions.readers():
+        for domain, cache_ in self._view.readers():
             with snapshot(cache_.con):
                 row = cache_.ledger.row(path)
-                chunks = chunks_of(cache_, path) if audience.sees(domain.slug, path) else []
+                chunks = chunks_of(cache_, path) if self._view.audience.sees(domain.slug, path) else []
             if chunks:
                 source_hash = row.indexed_hash if row else None
                 return [
@@ -237,7 +234,7 @@ class Records:
 
     def _file_name(self, path: str) -> str:
         """Return the file name of a note, which can differ from its key."""
-        for _, cache_ in self._questions.readers():
+        for _, cache_ in self._view.readers():
             known = cache_.ledger.stat_of([path])
             if known:
                 return known[path][0]

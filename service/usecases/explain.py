@@ -18,27 +18,24 @@ from pipelines.search.evaluate import Figures, Grades, Loss, Verdict, figures, l
 from pipelines.search.explain import standing
 from pipelines.vault import files
 from service.schemas.search import Explanation
-from service.usecases.audience import OWNER, Audience
 from service.usecases.paging import Page, followed_by
-from service.usecases.search import SearchService, explanation, gone_because, unindexed
+from service.usecases.search import View, explanation, gone_because, unindexed
 
 _EVERY = sys.maxsize  # all candidates
 
 
-def explain(
-    questions: SearchService, question: Question, path: str, k: int, *, audience: Audience = OWNER
-) -> Explanation:
+def explain(view: View, question: Question, path: str, k: int) -> Explanation:
     """Say why a note is among the answers to a question, or is not."""
     path = files.note_key(path)
-    known = questions.why(path, audience=audience)
-    page = questions.page(question, k, audience=audience)
-    every = questions.ranked(question, _EVERY, depth=page.depth, audience=audience)
+    known = view.why(path)
+    page = view.page(question, k)
+    every = view.ranked(question, _EVERY, depth=page.depth)
     found = followed_by(page.found, every.found)
     for slug, source in every.sources.items():
-        if passages.node(source.cache, path) is None or not audience.sees(slug, path):
+        if passages.node(source.cache, path) is None or not view.audience.sees(slug, path):
             continue
         stands = standing(source, question, path, page.depth, found)
-        gone = None if stands.place else gone_because(questions.resources, source.cache, path)
+        gone = None if stands.place else gone_because(view.resources, source.cache, path)
         if not (gone or stands.place or path in notes_of(source.cache, source.only)):
             gone = "it does not pass the filters in the question"
         return explanation(path, slug, known["state"], stands, page.shown, gone)
@@ -93,13 +90,13 @@ class Compared:
     changes: list[Change]
 
 
-def not_indexed(questions: SearchService, judged: Judged) -> list[str]:
+def not_indexed(view: View, judged: Judged) -> list[str]:
     """Return the notes that should be found but are in no index."""
     wanted = dict.fromkeys(path for _, grades in judged.values() for path in grades)
-    return [path for path in wanted if questions.why(path)["state"] != "indexed"]
+    return [path for path in wanted if view.why(path)["state"] != "indexed"]
 
 
-def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], now: datetime) -> Measured:
+def measure(view: View, judged: Judged, ways: Mapping[str, Way], now: datetime) -> Measured:
     """Ask every question in every way, of all domains at once as a search does. Raises CacheError.
 
     Each way is asked twice, for 10 and for 60 results, because more results have more candidates. Nothing is learnt
@@ -109,9 +106,7 @@ def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], n
     for query, (typed, grades) in judged.items():
         question = read_question(typed)
         for name, way in ways.items():
-            first, more = (
-                paths_of(questions.page(question, k, way=way, now=now), grades) for k in (_FEW, _MANY)
-            )
+            first, more = (paths_of(view.page(question, k, way=way, now=now), grades) for k in (_FEW, _MANY))
             found[name][query] = figures(first, more, grades)
     return found
 
@@ -127,15 +122,15 @@ def paths_of(page: Page, grades: Grades) -> list[str]:
     return [max(paths, key=lambda path: grades.get(path, 0)) for paths in alike]
 
 
-def measure_steps(questions: SearchService, judged: Judged) -> Steps:
+def measure_steps(view: View, judged: Judged) -> Steps:
     """Measure each retriever alone, both together, and what each later layer makes of it."""
-    found = measure(questions, judged, steps(), datetime.now(UTC))
+    found = measure(view, judged, steps(), datetime.now(UTC))
     means = {name: mean(answers.values()) for name, answers in found.items()}
     return Steps(len(judged), means, losses(found, RETRIEVERS, _MOST_LOSSES))
 
 
 def compare(
-    ask_anew: Callable[[], SearchService], judged: Judged, layers: Sequence[str], settings: Sequence[str]
+    ask_anew: Callable[[], View], judged: Judged, layers: Sequence[str], settings: Sequence[str]
 ) -> Compared:
     """Compare the answers with those without each layer, and with each setting, in three cold runs.
 

@@ -54,8 +54,8 @@ from service.schemas.links import (
     Walk,
     Way,
 )
-from service.usecases.audience import OWNER, Audience, named_domains
-from service.usecases.search import SearchService
+from service.usecases.audience import named_domains
+from service.usecases.search import View
 from service.usecases.status import on_disk, uncounted
 from workers.resources import Resources
 
@@ -69,15 +69,15 @@ _EXAMPLES = 5
 class Graph:
     """Questions about links, over all domains or one."""
 
-    def __init__(self, questions: SearchService) -> None:
-        self._questions = questions
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     def _readers(self, slug: str | None) -> list[tuple[Domain, Cache]]:
-        return self._questions.readers(slug)
+        return self._view.readers(slug)
 
     def _vanished(self, domain: Domain) -> Collection[str]:
         """Return the notes whose files vanished, and which the index keeps for a while."""
-        return self._questions.resources.vanished().waiting(domain.slug)
+        return self._view.resources.vanished().waiting(domain.slug)
 
     def links(self, state: State, domain: str | None, limit: int) -> LinksAnswer:
         """List links by their state, without those in files that are gone; broken ones with suggestions.
@@ -85,14 +85,14 @@ class Graph:
         Raises DomainNotFoundError.
         """
         readers = self._readers(domain)
-        everywhere = self._questions.readers()
+        everywhere = self._view.readers()
         gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
         names = [pair for _, cache in everywhere for pair in graph.names(cache) if pair[1] not in gone]
         names += self._former_names({path for _, path in names})
         found: list[LinkRow] = []
         for owner, cache in readers:
             written = graph.links_in_state(cache, state, limit - len(found), gone)
-            there = on_disk(self._questions.resources, cache, sorted({link.path for link in written}))
+            there = on_disk(self._view.resources, cache, sorted({link.path for link in written}))
             for link in written:
                 if link.path not in there:
                     continue
@@ -103,7 +103,7 @@ class Graph:
 
     def _former_names(self, there: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield the file names that notes had before they were renamed, in lower case, with their paths now."""
-        renamed = self._questions.resources.stores.of(NoteLog).renamed()
+        renamed = self._view.resources.stores.of(NoteLog).renamed()
         for old in renamed.keys() - there:
             path = followed(renamed, old, there.__contains__)
             if path in there:
@@ -118,7 +118,7 @@ class Graph:
         alone: list[str] = []
         for owner, cache in self._readers(domain):
             found = [path for path in graph.orphans(cache) if path not in linked]
-            there = on_disk(self._questions.resources, cache, found) - set(owner.configuration)
+            there = on_disk(self._view.resources, cache, found) - set(owner.configuration)
             alone += [path for path in found if path in there]
         return OrphansAnswer(paths=alone)
 
@@ -131,7 +131,7 @@ class Graph:
             for found in graph.communities(cache, _EXAMPLES, self._vanished(owner))
         ]
         isolated = {
-            owner.slug: graph.unranked(cache, uncounted(self._questions.resources, owner))
+            owner.slug: graph.unranked(cache, uncounted(self._view.resources, owner))
             for owner, cache in readers
         }
         return CommunitiesAnswer(communities=rows, isolated=isolated)
@@ -147,7 +147,7 @@ class Graph:
         for domain, cache in self._readers(slug):
             best = graph.best_ranked(cache, community, limit - len(nodes) + 1)
             truncated = truncated or len(best) > limit - len(nodes)
-            there = on_disk(self._questions.resources, cache, best)
+            there = on_disk(self._view.resources, cache, best)
             chosen = [path for path in best[: limit - len(nodes)] if path in there]
             nodes += _nodes(domain, cache, chosen)
             edges += _edges(cache, chosen)
@@ -207,13 +207,11 @@ def _caches(resources: Resources, slug: str | None) -> list[tuple[Domain, Cache]
 class Traversal:
     """Walks over the caches, each within one domain."""
 
-    def __init__(self, questions: SearchService) -> None:
-        self._questions = questions
-        self._resources = questions.resources
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._resources = view.resources
 
-    def traverse(
-        self, path: str, depth: int, question: Question, *, audience: Audience = OWNER
-    ) -> TraverseAnswer:
+    def traverse(self, path: str, depth: int, question: Question) -> TraverseAnswer:
         """Walk from a note, whatever it is, over notes that pass the filters.
 
         A question without a text stands for what the note says. Raises NoteNotFoundError, NotComparableError,
@@ -222,24 +220,24 @@ class Traversal:
         for slug in question.filters.domains:
             named_domains(self._resources, slug)
         path = files.note_key(path)
-        domain, cache = self._questions.holder(path, audience)
+        domain, cache = self._view.holder(path)
         vector = self._vector(cache, question) if question.text else None
         compared = vector
         if vector is None and question.filters.min_similarity is not None:
             compared = mean_vector(notes.vectors_of(cache, path))
-        left_out = self._left_out(domain, cache, question, audience, compared)
+        left_out = self._left_out(domain, cache, question, compared)
         return self._traverse(domain, cache, path, depth, question.text or None, vector, {*left_out} - {path})
 
     def _left_out(
-        self, domain: Domain, cache: Cache, question: Question, audience: Audience, vector: Vector | None
+        self, domain: Domain, cache: Cache, question: Question, vector: Vector | None
     ) -> Collection[str]:
         """Return the paths of the notes to which a walk does not come."""
         filters = question.filters
         if filters.name_communities:
-            audience.require_communities(domain.slug)
+            self._view.audience.require_communities(domain.slug)
         if filters.domains and domain.slug not in filters.domains:
             return notes.note_names(cache).keys()
-        return notes_that_fail(cache, filters, audience.hidden(domain.slug), vector)
+        return notes_that_fail(cache, filters, self._view.audience.hidden(domain.slug), vector)
 
     def _traverse(
         self,
@@ -266,30 +264,28 @@ class Traversal:
         walk = _walk(domain, cache, found, effort, started)
         return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
 
-    def deep(self, asked: Question, mode: Mode, *, audience: Audience = OWNER) -> DeepAnswer:
+    def deep(self, asked: Question, mode: Mode) -> DeepAnswer:
         """Search and walk on over notes that pass the filters. `asked`: a question, or an evidence record's id.
 
         Only notes that pass the question's operators are found, and walked through.
         Only who sees all notes may name a record: its question is the owner's. Raises DomainNotFoundError.
         """
         domains = asked.filters.domains
-        readers = [one for slug in domains or (None,) for one in self._questions.readers(slug)]
-        question, record = self._question(asked) if audience.sees_all else (asked, None)
+        readers = [one for slug in domains or (None,) for one in self._view.readers(slug)]
+        question, record = self._question(asked) if self._view.audience.sees_all else (asked, None)
         if not question.text:  # operators alone say nothing that could be near or far
             question = replace(question, text=question.typed)
         return DeepAnswer(
             question=question.typed,
             record=record,
             mode=mode,
-            domains=[self._retrieve(owner, cache, question, mode, audience) for owner, cache in readers],
-            index=self._questions.index_state(domains, audience=audience),
+            domains=[self._retrieve(owner, cache, question, mode) for owner, cache in readers],
+            index=self._view.index_state(domains),
         )
 
-    def _retrieve(
-        self, domain: Domain, cache: Cache, question: Question, mode: Mode, audience: Audience
-    ) -> DomainRetrieval:
-        vector, hidden = self._vector(cache, question), audience.hidden(domain.slug)
-        left_out = self._left_out(domain, cache, question, audience, vector)
+    def _retrieve(self, domain: Domain, cache: Cache, question: Question, mode: Mode) -> DomainRetrieval:
+        vector, hidden = self._vector(cache, question), self._view.audience.hidden(domain.slug)
+        left_out = self._left_out(domain, cache, question, vector)
         only = passing_chunks(cache, question.filters, hidden, vector)
         source = Source(domain, cache, vector, only, hidden=hidden)
         bars = thresholds_of(cache.meta.model)
@@ -329,7 +325,7 @@ class Traversal:
         model = cache.meta.model
         vector = question.vectors.get(model)
         if vector is None:
-            self._questions.load_models()
+            self._view.load_models()
             vector = question.vectors[model] = self._resources.embedders.get(model).encode_query(
                 question.asked
             )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import data_version
+from pipelines.cache.notes import data_version, note_names
 from pipelines.errors import CacheError
-from pipelines.model import Domain
+from pipelines.model import Domain, NoteName
 from pipelines.search.bm25 import Compared, WordPostings
 from pipelines.search.code import SymbolNames
-from pipelines.search.names import NoteNames
+from pipelines.search.names import NameIndex, NoteNames, names_of
 from pipelines.search.vectors import QuantizedVectors
 from pipelines.state.state import MEMORY, State
 from workers.resources import Resources
@@ -179,3 +181,51 @@ def memory_counts(state: State) -> dict[str, Compared]:
     """Return by domain how many lists in memory were compared with the cache so far, and how many differed."""
     said = state.get(MEMORY)
     return {slug: Compared(*counts) for slug, counts in said.value.items()} if said else {}
+
+
+class TitleIndex:
+    """The titles, aliases and paths of all notes, for names that are being typed. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._index = NameIndex()
+        # What the index contains: by domain and path, title and aliases as JSON. The lock guards both.
+        self._held: dict[str, dict[str, tuple[str, str]]] = {}
+        self._lock = threading.Lock()
+        self._own = threading.local()
+
+    def find(
+        self,
+        query: str,
+        limit: int,
+        readers: Sequence[tuple[Domain, Cache]],
+        hidden: Callable[[str], frozenset[str]],
+    ) -> list[NoteName]:
+        """Return the names that match best, without notes that are `hidden` by now. Raises CacheError."""
+        with self._lock:
+            self._refresh(readers)
+            return self._index.find(query, limit, {domain.slug: hidden(domain.slug) for domain, _ in readers})
+
+    def _refresh(self, readers: Sequence[tuple[Domain, Cache]]) -> None:
+        """Bring the index up to date; a cache is read only if it changed since this thread last looked."""
+        seen: dict[str, tuple[Cache, int]] = self._own.__dict__.setdefault("seen", {})
+        for gone in set(self._held) - {domain.slug for domain, _ in readers}:
+            self._hold(gone, {})
+            del self._held[gone]  # whatever a thread has seen, it is read again when it is back
+        for domain, cache in readers:
+            now = (cache, data_version(cache))
+            if seen.get(domain.slug) != now or domain.slug not in self._held:
+                self._hold(domain.slug, note_names(cache))
+                seen[domain.slug] = now
+
+    def _hold(self, slug: str, names: dict[str, tuple[str, str]]) -> None:
+        """Make the index hold these names of a domain, changing only what differs."""
+        held = self._held.get(slug, {})
+        self._held[slug] = names
+        if names == held:  # most commits change no name
+            return
+        for path in [path for path in held.keys() | names.keys() if held.get(path) != names.get(path)]:
+            for change, of in ((self._index.remove, held), (self._index.add, names)):
+                if path in of:
+                    title, aliases = of[path]
+                    for name in names_of(slug, path, title, json.loads(aliases)):
+                        change(name)

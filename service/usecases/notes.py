@@ -26,8 +26,7 @@ from pipelines.vault import files as vault
 from service.runtime.refusals import standing_of
 from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
 from service.schemas.search import Lines, Part, SimilarHit
-from service.usecases.audience import OWNER, Audience
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.status import describe_note
 from service.usecases.titles import TitleSearch
 
@@ -60,32 +59,30 @@ class NoteText:
     parts: tuple[Part, ...]
 
 
-def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteText:
+def read_note(view: View, path: str) -> NoteText:
     """Return the text of a note that the ledger knows.
 
     Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
     """
     path = files.note_key(path)
-    for domain, cache in questions.readers():
+    for domain, cache in view.readers():
         known = cache.ledger.stat_of([path]).get(path)
-        if known and audience.sees(domain.slug, path):
-            found = _read(questions, domain, cache, path, known[0], audience)
+        if known and view.audience.sees(domain.slug, path):
+            found = _read(view, domain, cache, path, known[0])
             if found is not None:
                 return found
-    raise questions.no_such_note(path, audience)
+    raise view.no_such_note(path)
 
 
-def _read(
-    questions: SearchService, domain: Domain, cache: Cache, path: str, raw: str, audience: Audience
-) -> NoteText | None:
+def _read(view: View, domain: Domain, cache: Cache, path: str, raw: str) -> NoteText | None:
     """Return a note; None if its file may have become private since it was indexed."""
-    resources = questions.resources
+    resources = view.resources
     try:
         content = files.read(resources.root, raw, resources.settings.max_note_bytes)
     except NoteError as error:
         resources.require_present()
         raise NotFoundError(str(error)) from error
-    if not (audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
+    if not (view.audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None
     node, row = passages.node(cache, path), cache.ledger.row(path)
     chunks = passages.chunks_of(cache, path)
@@ -152,23 +149,23 @@ def _parts(chunks: Sequence[passages.ChunkRow]) -> Iterator[Part]:
 MOST_ENTRIES = 1_000
 
 
-def log_of_note(questions: SearchService, path: str, limit: int) -> NoteLogAnswer:
+def log_of_note(view: View, path: str, limit: int) -> NoteLogAnswer:
     """Return the latest entries of a note's log, also of a note that is gone.
 
     Raises NoteNotFoundError for a path that has no entry and is not in the ledger.
     """
     path = files.note_key(path)
-    entries = log_entries(questions, path, limit)
+    entries = log_entries(view, path, limit)
     if not entries:
-        known = questions.why(path)
+        known = view.why(path)
         if known["state"] in NO_NOTE or known["path"] != path:
-            raise questions.no_such_note(path)
+            raise view.no_such_note(path)
     return NoteLogAnswer(path=path, entries=entries)
 
 
-def log_entries(questions: SearchService, path: str, limit: int) -> list[LogEntry]:
+def log_entries(view: View, path: str, limit: int) -> list[LogEntry]:
     """Return the latest entries of the log of a path; none if it has no log."""
-    found = questions.resources.stores.of(NoteLog).of_note(path, limit)
+    found = view.resources.stores.of(NoteLog).of_note(path, limit)
     return [_shown(entry) for entry in found]
 
 
@@ -239,36 +236,36 @@ class NoteFile:
     raw: str
 
 
-def find_note_file(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteFile:
+def find_note_file(view: View, path: str) -> NoteFile:
     """Return the file that a path names.
 
     Raises NoteNotFoundError for a path that is no note's, is ignored, or that the asker does not see, and
     VaultNotFoundError.
     """
-    resources = questions.resources
+    resources = view.resources
     resources.require_present()
     root, registry, key = resources.root, resources.registry(), files.note_key(path)
     raw, owner, rules = files.path_on_disk(root, key), registry.owner(key), rules_of(root, registry)
     is_there = files.is_note(key) and not rules.for_file(raw) and files.look(root, raw) is not None
     if owner in resources.domains() and is_there and not {"", ".", ".."} & set(key.split("/")):
         found = NoteFile(owner, key, raw)
-        if audience.sees_all or _is_seen(questions, found, audience):
+        if view.audience.sees_all or _is_seen(view, found):
             return found
-    elif audience.sees_all:
+    elif view.audience.sees_all:
         known = why(path, root, registry, rules, {})
         raise NoteNotFoundError(standing_of(known), known)
-    raise questions.no_such_note(key, audience)
+    raise view.no_such_note(key)
 
 
-def _is_seen(questions: SearchService, file: NoteFile, audience: Audience) -> bool:
+def _is_seen(view: View, file: NoteFile) -> bool:
     """Say whether the asker may see a file, judged by its content, because the index may not have it yet."""
-    resources = questions.resources
+    resources = view.resources
     try:
         content = files.read(resources.root, file.raw, resources.settings.max_note_bytes)
     except NoteError:
         return False
     try:
-        judged = audience.judged(file.domain.slug, file.key, content.sha256)
+        judged = view.audience.judged(file.domain.slug, file.key, content.sha256)
     except CacheMissingError:  # a worker is about to make it
         judged = False
     return file.key not in file.domain.configuration and (
@@ -320,11 +317,11 @@ class OpenNote:
 class Reader:
     """Opens notes."""
 
-    def __init__(self, questions: SearchService, names: TitleSearch) -> None:
-        self._questions = questions
+    def __init__(self, view: View, names: TitleSearch) -> None:
+        self._view = view
         self._names = names
 
-    def open(self, path: str, *, audience: Audience = OWNER) -> OpenNote:
+    def open(self, path: str) -> OpenNote:
         """Return a note that the ledger knows.
 
         Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
@@ -332,25 +329,27 @@ class Reader:
         Who does not see all notes gets no evidence records, whose questions are the owner's.
         """
         path = vault.note_key(path)
-        for domain, cache in self._questions.readers():
+        for domain, cache in self._view.readers():
             known = cache.ledger.stat_of([path]).get(path)
-            if known and audience.sees(domain.slug, path):
-                return self._open(path, known[0], domain, cache, audience)
-        raise self._questions.no_such_note(path, audience)
+            if known and self._view.audience.sees(domain.slug, path):
+                return self._open(path, known[0], domain, cache)
+        raise self._view.no_such_note(path)
 
-    def _open(self, path: str, raw: str, domain: Domain, cache: Cache, audience: Audience) -> OpenNote:
-        resources = self._questions.resources
+    def _open(self, path: str, raw: str, domain: Domain, cache: Cache) -> OpenNote:
+        resources = self._view.resources
         try:
             content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
         except NoteError as error:
             resources.require_present()
             raise NotFoundError(str(error)) from error
-        if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
-            raise self._questions.no_such_note(path, audience)
+        if not self._view.audience.sees_all and not self._view.audience.judged(
+            domain.slug, path, content.sha256
+        ):
+            raise self._view.no_such_note(path)
         data, markdown = content.data, vault.is_markdown(path)
         meant = graph.meant_by(cache, path)
-        named = audience.named({file for file in meant.values() if file is not None})
-        node = describe_note(domain, cache, path, self._questions.backlinks, audience)
+        named = self._view.audience.named({file for file in meant.values() if file is not None})
+        node = describe_note(domain, cache, path, self._view.audience, self._view.backlinks)
         return OpenNote(
             path=path,
             title=node.title if node else PurePosixPath(path).stem,
@@ -359,22 +358,20 @@ class Reader:
             heavy=markdown and is_heavy(data),
             meant={written: file if file in named else None for written, file in meant.items()},
             documents=self._documents(named),
-            standing=self._questions.why(path, audience=audience),
+            standing=self._view.why(path),
             node=node,
             links=self._linked(node.outlinks) if node and not markdown else [],
             backlinks=self._linked(node.backlinks) if node else [],
-            similar=self._names.similar(path, _SIMILAR, audience=audience).results if node else [],
+            similar=self._names.similar(path, _SIMILAR).results if node else [],
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
-            if audience.sees_all
+            if self._view.audience.sees_all
             else [],
         )
 
     def _documents(self, files: Collection[str]) -> frozenset[str]:
         """Return the files beside Markdown that a ledger knows."""
         others = [file for file in files if not vault.is_markdown(file)]
-        return frozenset(
-            file for _, cache in self._questions.readers() for file in cache.ledger.stat_of(others)
-        )
+        return frozenset(file for _, cache in self._view.readers() for file in cache.ledger.stat_of(others))
 
     def _linked(self, links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
         """Return each note at the other end of these links once, by its title, without files that are no notes."""
@@ -384,9 +381,7 @@ class Reader:
             lines.setdefault(link["path"], []).append(link["line"])
             counts[link["path"]] = counts.get(link["path"], 0) + link["count"]
         titles = {
-            note.path: note.title
-            for _, cache in self._questions.readers()
-            for note in graph.nodes(cache, lines)
+            note.path: note.title for _, cache in self._view.readers() for note in graph.nodes(cache, lines)
         }
         found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))

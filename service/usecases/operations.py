@@ -43,7 +43,7 @@ from service.schemas.operations import (
     SeriesPoint,
     WatcherState,
 )
-from service.usecases.audience import OWNER, Audience, named_domains
+from service.usecases.audience import named_domains
 from service.usecases.status import find_problems, uncounted
 from workers.attention import attention_of
 from workers.heartbeat import lives
@@ -95,14 +95,12 @@ class Parked:
                 continue
             yield domain, rows
 
-    def shown(self, *, audience: Audience = OWNER) -> ParkedList:
-        """List the parked notes; whether one that was never read is private is not known."""
+    def shown(self) -> ParkedList:
+        """List the parked notes."""
         notes: list[ParkedNote] = []
         kinds: dict[str, int] = {}
         forgotten = 0
         for domain, rows in self._all():
-            hidden = audience.hidden(domain.slug)
-            rows = [row for row in rows if row.path not in hidden]  # noqa: PLW2901 - only these count
             shown = self._shown_of(domain, rows)
             forgotten += len(rows) - len(shown)
             for row in shown:

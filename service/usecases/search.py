@@ -6,6 +6,7 @@ import difflib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -57,7 +58,7 @@ from service.schemas.search import (
     typed_filters,
 )
 from service.usecases.audience import OWNER, Audience, agents, named_domains
-from service.usecases.memory import InMemory, check_memory
+from service.usecases.memory import InMemory, TitleIndex, check_memory
 from service.usecases.paging import Page, Ranked, page_of, page_of_list
 from service.usecases.status import (
     DomainIndex,
@@ -427,18 +428,27 @@ def _unobserved(_stage: str, _seconds: float) -> None:
     """Ignore the duration of a stage."""
 
 
-class SearchService:
-    """Searches over the caches. With `wait_for_model` the first question waits for the model.
+class View:
+    """A vault as one asker sees it: searches, notes and their standing. All use cases get one.
 
-    `observe` receives the seconds that each stage of a search took.
+    With `wait_for_model` the first question waits for the model. `observe` receives the seconds that each stage of a
+    search took.
     """
 
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
         self.resources = resources
+        self.audience = OWNER
         self._wait = wait_for_model
         self._models = QuestionModels(resources)
         self._in_memory = InMemory()
+        self.titles = TitleIndex()
         self.observe: Callable[[str, float], None] = _unobserved
+
+    def seen_by(self, audience: Audience) -> View:
+        """Return the same vault, with the same models and data in memory, as another asker sees it."""
+        other = copy(self)
+        other.audience = audience
+        return other
 
     def readers(self, slug: str | None = None) -> list[tuple[Domain, Cache]]:
         """Return the domains (or the named one) that have a cache, each with this thread's connection.
@@ -502,7 +512,6 @@ class SearchService:
         explain: bool = False,
         offset: int = 0,
         fold: bool = True,
-        audience: Audience = OWNER,
     ) -> SearchAnswer:
         """Answer a question by `k` results after the first `offset`, copies folded.
 
@@ -511,11 +520,11 @@ class SearchService:
         started = time.perf_counter()
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
-            page = self.page(question, k, offset=offset, fold=fold, audience=audience)
+            page = self.page(question, k, offset=offset, fold=fold)
             cut = excerpts(
                 [one.first for one in page.shown], question, page.ranked.similarities(self._models.sentences)
             )
-        index = self.index_state(question.filters.domains, audience=audience)
+        index = self.index_state(question.filters.domains)
         index.failed |= page.ranked.failed
         took = time.perf_counter() - started
         for name, spent in {**seconds, "total": took}.items():
@@ -549,7 +558,6 @@ class SearchService:
         fold: bool = True,
         way: Way = as_it_is,
         now: datetime | None = None,
-        audience: Audience = OWNER,
     ) -> Page:
         """Return the results that a search shows, without their excerpts. Raises DomainNotFoundError, FilterError.
 
@@ -557,11 +565,11 @@ class SearchService:
         measurement would change the next. A question without words, beside filters, has the newest notes that pass.
         """
         if question.is_list:
-            ranked = self.ranked(question, offset + k + 1, now=now, audience=audience)
+            ranked = self.ranked(question, offset + k + 1, now=now)
             return page_of_list(ranked, k, offset)
 
         def rank(most: int, depth: int) -> Ranked:
-            return self.ranked(question, most, depth=depth, way=way, now=now, audience=audience)
+            return self.ranked(question, most, depth=depth, way=way, now=now)
 
         return page_of(rank, k, offset, folded=fold)
 
@@ -573,7 +581,6 @@ class SearchService:
         depth: int | None = None,
         way: Way = as_it_is,
         now: datetime | None = None,
-        audience: Audience = OWNER,
     ) -> Ranked:
         """Rank the notes of all domains, or those of the filters, for a question.
 
@@ -585,10 +592,10 @@ class SearchService:
             require_no_question(filters)
 
         def source(domain: Domain, cache: Cache) -> Source:
-            model, held, hidden = cache.meta.model, self._in_memory, audience.hidden(domain.slug)
+            model, held, hidden = cache.meta.model, self._in_memory, self.audience.hidden(domain.slug)
             self._embed(question, model)
             if filters.name_communities:
-                audience.require_communities(domain.slug)
+                self.audience.require_communities(domain.slug)
             vector = question.vectors[model]
             only = passing_chunks(cache, filters, hidden, vector)
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
@@ -609,7 +616,7 @@ class SearchService:
             failed[slug] = str(error)
         return Ranked(found, question, sources, failed)
 
-    def index_state(self, slugs: Collection[str] = (), *, audience: Audience = OWNER) -> IndexState:
+    def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.
 
         Who does not see all notes learns only whether any note or vector is pending, not how many are, and nothing of
@@ -617,11 +624,11 @@ class SearchService:
         """
 
         def ask(domain: Domain, cache: Cache) -> DomainIndex:
-            return index_of(domain, cache, audience, ready=self._models.has_loaded(cache.meta.model))
+            return index_of(domain, cache, self.audience, ready=self._models.has_loaded(cache.meta.model))
 
         found, failed = self._ask(ask, slugs)
         state = describe_index(self.resources, list(found.values()), failed)
-        return state if audience.sees_all else without_counts(state)
+        return state if self.audience.sees_all else without_counts(state)
 
     def health(self, queue: Queue) -> Health:
         """Describe the vault, its caches, and all problems."""
@@ -630,24 +637,26 @@ class SearchService:
         index.failed |= failed
         return describe_health(self.resources, queue, domains, index)
 
-    def holder(self, path: str, audience: Audience = OWNER) -> tuple[Domain, Cache]:
+    def holder(self, path: str) -> tuple[Domain, Cache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""
         for domain, cache in self.readers():
-            if passages.node(cache, path) is not None and audience.sees(domain.slug, path):
+            if passages.node(cache, path) is not None and self.audience.sees(domain.slug, path):
                 return domain, cache
-        raise self.no_such_note(path, audience)
+        raise self.no_such_note(path)
 
-    def node(self, path: str, *, audience: Audience = OWNER) -> NodeAnswer:
+    def node(self, path: str) -> NodeAnswer:
         """Return a note and its chunks. Raises NoteNotFoundError, also for a note whose file is gone."""
         path = files.note_key(path)
         for domain, cache in self.readers():
             with snapshot(cache.con):
-                sees = audience.sees(domain.slug, path) and path in on_disk(self.resources, cache, [path])
-                if sees and (node := describe_note(domain, cache, path, self.backlinks, audience)):
+                sees = self.audience.sees(domain.slug, path) and path in on_disk(
+                    self.resources, cache, [path]
+                )
+                if sees and (node := describe_note(domain, cache, path, self.audience, self.backlinks)):
                     return node
-        raise self.no_such_note(path, audience)
+        raise self.no_such_note(path)
 
-    def backlinks(self, path: str, audience: Audience = OWNER) -> list[dict[str, Any]]:
+    def backlinks(self, path: str) -> list[dict[str, Any]]:
         """Return the notes of any domain that link to a file, without those whose files are gone."""
         linking: list[dict[str, Any]] = []
         for domain, cache in self.readers():
@@ -656,7 +665,7 @@ class SearchService:
             linking += [
                 asdict(one) | {"domain": domain.slug}
                 for one in found
-                if one.path in there and audience.sees(domain.slug, one.path)
+                if one.path in there and self.audience.sees(domain.slug, one.path)
             ]
         return linking
 
@@ -665,17 +674,17 @@ class SearchService:
         found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
         return found if path is None else [one for one in found if one == files.note_key(path)]
 
-    def no_such_note(self, path: str, audience: Audience = OWNER) -> NoteNotFoundError:
+    def no_such_note(self, path: str) -> NoteNotFoundError:
         """Return the error that says why a note is unavailable."""
-        known = self.why(path, audience=audience)
+        known = self.why(path)
         return NoteNotFoundError(standing_of(known), known)
 
-    def why(self, path: str, *, audience: Audience = OWNER) -> dict[str, Any]:
+    def why(self, path: str) -> dict[str, Any]:
         """Return the state of a path, with the reason; a path that the asker does not see is unknown."""
         registry = self.resources.registry()
         key, root = files.note_key(path), self.resources.root
-        if not audience.sees_all and not audience.named([key]):
+        if not self.audience.sees_all and not self.audience.named([key]):
             return nothing_at(key, registry)
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, root, registry, rules_of(root, registry), caches)
-        return explained(self.resources, caches, known, is_owner=audience.sees_all)
+        return explained(self.resources, caches, known, is_owner=self.audience.sees_all)

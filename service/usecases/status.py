@@ -41,7 +41,7 @@ from queue_config.queue import QUEUE_ERRORS, Queue
 from service.schemas.notes import Dates, NodeAnswer, NodeChunk
 from service.schemas.operations import DomainHealth, Health, ReembedCost
 from service.schemas.search import IndexState, place_of
-from service.usecases.audience import OWNER, Audience
+from service.usecases.audience import Audience
 from service.usecases.text import added, counted, moment
 from workers.heartbeat import lives
 from workers.resources import Resources, chosen_chunking, recorded_model
@@ -49,11 +49,11 @@ from workers.resources import Resources, chosen_chunking, recorded_model
 # Single notes, as the index has them, and which of them are on disk.
 
 
-Backlinks = Callable[[str, Audience], list[dict[str, Any]]]
+Backlinks = Callable[[str], list[dict[str, Any]]]
 
 
 def describe_note(
-    domain: Domain, cache: Cache, path: str, backlinks: Backlinks, audience: Audience = OWNER
+    domain: Domain, cache: Cache, path: str, audience: Audience, backlinks: Backlinks
 ) -> NodeAnswer | None:
     """Return a note's row, links and chunks, or None if its domain has no such note.
 
@@ -72,7 +72,7 @@ def describe_note(
         domain=domain.slug,
         links=passages.links_of(cache, path),
         outlinks=[asdict(other) for other in graph.outlinks(cache, path) if other.path in named],
-        backlinks=backlinks(path, audience),
+        backlinks=backlinks(path),
         unresolved=[
             asdict(replace(link, meant=None, ambiguous=False))
             for link in written

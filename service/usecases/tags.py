@@ -39,9 +39,9 @@ from service.schemas.tags import (
     ProposalList,
     WaitAgain,
 )
-from service.usecases.audience import OWNER, Audience, named_domains
+from service.usecases.audience import named_domains
 from service.usecases.changes import wait_for_answer
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.tag_context import TaggingContext, vocabulary_problem
 from workers.tagging import TagTasks, make_tag_tasks
 
@@ -51,10 +51,10 @@ _PATIENCE_SECONDS = 60.0
 class Tags:
     """The tag use cases. Decisions are written to `state.db`; only a worker writes notes."""
 
-    def __init__(self, questions: SearchService, queue: Queue) -> None:
-        resources = questions.resources
+    def __init__(self, view: View, queue: Queue) -> None:
+        resources = view.resources
         self.context = TaggingContext(resources)
-        self._questions = questions
+        self._view = view
         self._resources = resources
         self._tasks: TagTasks = make_tag_tasks(queue, self.context)
 
@@ -218,7 +218,7 @@ class Tags:
             self._tasks.propose_tags(one.slug)
             asked += wanted
         if path is not None and not asked and not problems:
-            raise self._questions.no_such_note(path)
+            raise self._view.no_such_note(path)
         return Asked(paths=asked, problems=problems)
 
     def missing(self, domain: str | None) -> MissingTags:
@@ -322,26 +322,26 @@ class Proposed:
     outcome: Outcome
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
 class Proposing:
     """Takes what agents propose. Only the operator decides."""
 
-    def __init__(self, questions: SearchService) -> None:
-        self._questions = questions
-        self._context = TaggingContext(questions.resources)
-        self._lock = threading.Lock()
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._context = TaggingContext(view.resources)
 
-    def propose(
-        self, client: str, path: str, tags: Sequence[str], reason: str, audience: Audience = OWNER
-    ) -> list[Proposed]:
+    def propose(self, client: str, path: str, tags: Sequence[str], reason: str) -> list[Proposed]:
         """Let tags of the vocabulary wait for the operator's decision, with the client's name and reason as data.
 
         Raises NoteNotFoundError, TooManyWaitingError, NoteTagsError (a document, which gets no tags).
         """
         path = files.note_key(path)
-        domain, cache = self._questions.holder(path, audience)
+        domain, cache = self._view.holder(path)
         if not files.is_markdown(path):
             raise NoteTagsError(f"{path!r} is not Markdown, and gets no tags")
-        with self._lock:
+        with _ONE_AT_A_TIME:
             return self._propose(client, domain, cache, path, tags, reason)
 
     def waiting(self, client: str | None = None) -> int:
@@ -353,7 +353,7 @@ class Proposing:
 
     def vocabulary(self, path: str) -> list[str]:
         """Return the tags that may be proposed for a note."""
-        owner = self._questions.resources.registry().owner(path)
+        owner = self._view.resources.registry().owner(path)
         entries = self._context.vocabulary(owner).taxonomy.entries if owner else ()
         return [entry.tag for entry in entries if entry.status == "active"]
 

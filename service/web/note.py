@@ -13,7 +13,7 @@ from pipelines.formats import format_of
 from pipelines.vault.obsidian import open_link
 from service.schemas.notes import NodeChunk
 from service.usecases.notes import Reader, log_entries
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.web.filters import Pages
 from service.web.note_html import OutlineEntry, RenderedNote, Targets, render_note
 from workers.attention import chosen
@@ -68,9 +68,9 @@ def _text(part: Sequence[NodeChunk]) -> str:
 _LATEST_ENTRIES = 5
 
 
-def add_note_page(app: FastAPI, pages: Pages, reader: Reader, questions: SearchService) -> None:
+def add_note_page(app: FastAPI, pages: Pages, reader: Reader, view: View) -> None:
     """Add the route."""
-    resources = questions.resources
+    resources = view.resources
 
     @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
     def note_page(path: str, *, raw: bool = False) -> HTMLResponse:
@@ -83,5 +83,5 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, questions: SearchS
             rendered = render_document(note.path, note.title, note.node.chunks if note.node else ())
         elif not (raw or note.heavy):
             rendered = render_note(note.text, targets)
-        log = log_entries(questions, note.path, _LATEST_ENTRIES)
+        log = log_entries(view, note.path, _LATEST_ENTRIES)
         return pages.show("note", note=note, rendered=rendered, raw=raw, log=log)

@@ -40,7 +40,7 @@ from service.usecases.links import Graph, Traversal
 from service.usecases.naming import may_be_a_title, notes_called
 from service.usecases.notes import Reader, log_entries
 from service.usecases.operations import Operations
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.tags import Tags
 from service.usecases.text import counted, nearest_first, way_to, why_kept, why_left_out
 from service.usecases.titles import TitleSearch
@@ -178,14 +178,14 @@ class NotePages:
         self,
         pages: Pages,
         *,
-        questions: SearchService,
+        view: View,
         names: TitleSearch,
         tags: Tags,
         graph: Graph,
         traversal: Traversal,
     ) -> None:
         self._pages = pages
-        self._questions = questions
+        self._view = view
         self._names = names
         self._tags = tags
         self._graph = graph
@@ -193,14 +193,14 @@ class NotePages:
 
     def note(self, q: str, status: int = 200) -> HTMLResponse:
         """Show the state of a note, given by its path or a name that only it has; else list the notes so named."""
-        standing = self._questions.why(q) if q else None
+        standing = self._view.why(q) if q else None
         called: Sequence[TitleHit] = []
         found: Sequence[TitleHit] = []
         if standing and may_be_a_title(files.note_key(q), standing):
             # A path like "Soil" has no known format and is ignored: the user means the note of that title.
             called, found = notes_called(q, lambda name, most: self._names.titles(name, most).results)
             if len(called) == 1:
-                standing, found = self._questions.why(called[0].path), []
+                standing, found = self._view.why(called[0].path), []
             elif found and standing["state"] != "folder":
                 standing = None
         node = self._node(standing)
@@ -212,7 +212,7 @@ class NotePages:
             node=node,
             names=called or found,
             same=bool(called),
-            log=log_entries(self._questions, standing["path"], _MOST_ENTRIES) if standing else [],
+            log=log_entries(self._view, standing["path"], _MOST_ENTRIES) if standing else [],
             proposals=self._tags.context.proposals().of_note(node.domain, node.path) if node else [],
         )
 
@@ -220,7 +220,7 @@ class NotePages:
         if standing is None:
             return None
         try:
-            return self._questions.node(standing["path"])
+            return self._view.node(standing["path"])
         except NoteNotFoundError:
             return None  # nothing of it is indexed
 
@@ -286,7 +286,7 @@ _CHOICES: dict[Choice, list[ProposalState]] = {
 }
 
 
-def add_review_page(app: FastAPI, pages: Pages, questions: SearchService, tags: Tags) -> None:
+def add_review_page(app: FastAPI, pages: Pages, view: View, tags: Tags) -> None:
     """Add the route."""
 
     @app.get("/ops/review", response_class=HTMLResponse, include_in_schema=False)
@@ -310,7 +310,7 @@ def add_review_page(app: FastAPI, pages: Pages, questions: SearchService, tags: 
             shown_states=list(_CHOICES),
             wanted=wanted,
             query={key: value for key, value in wanted.items() if value},
-            domains=[one.slug for one in questions.resources.domains()],
+            domains=[one.slug for one in view.resources.domains()],
             tags=tags.tags(domain, _CHOICES[state]),
             totals={
                 name: sum(of.get(one, 0) for of in counts for one in states)
@@ -567,7 +567,7 @@ def add_ops(
     templates: Environment,
     *,
     operations: Operations,
-    questions: SearchService,
+    view: View,
     names: TitleSearch,
     tags: Tags,
     graph: Graph,
@@ -578,12 +578,10 @@ def add_ops(
     pages = Pages(templates, lambda: pulse.now()["badges"])
     _add_work_pages(app, WorkPages(pages, operations))
     add_job_pages(app, JobPages(pages, operations))
-    note_pages = NotePages(
-        pages, questions=questions, names=names, tags=tags, graph=graph, traversal=traversal
-    )
+    note_pages = NotePages(pages, view=view, names=names, tags=tags, graph=graph, traversal=traversal)
     add_note_pages(app, note_pages)
-    add_note_page(app, pages, Reader(questions, names), questions)
-    add_review_page(app, pages, questions, tags)
+    add_note_page(app, pages, Reader(view, names), view)
+    add_review_page(app, pages, view, tags)
     listeners = Listeners(pulse)
 
     @app.get("/ops/events", include_in_schema=False)

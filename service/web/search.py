@@ -30,7 +30,7 @@ from service.schemas.notes import ListAnswer
 from service.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer, TitleHit
 from service.usecases.browsing import SUGGESTED, Browsing, list_notes
 from service.usecases.links import Graph, Traversal
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.status import count_notes
 from service.usecases.text import as_sum
 from service.usecases.titles import TitleSearch
@@ -139,7 +139,7 @@ def make_templates(root: Path) -> Environment:
 
 def add_pages(
     app: FastAPI,
-    questions: SearchService,
+    view: View,
     names: TitleSearch,
     traversal: Traversal,
     sessions: Sessions,
@@ -147,7 +147,7 @@ def add_pages(
 ) -> None:
     """Add the HTML routes, and those that sign a browser in."""
     app.mount("/static", Static(), name="static")
-    _add_search_page(app, questions, names, traversal, templates)
+    _add_search_page(app, view, names, traversal, templates)
     add_signing_in(app, sessions)
 
 
@@ -189,13 +189,11 @@ class _Asked:
 class _SearchPage:
     """The search page, as a whole and in the parts that its script requests while the user types."""
 
-    def __init__(
-        self, questions: SearchService, names: TitleSearch, traversal: Traversal, templates: Environment
-    ) -> None:
-        self._questions = questions
+    def __init__(self, view: View, names: TitleSearch, traversal: Traversal, templates: Environment) -> None:
+        self._view = view
         self._traversal = traversal
-        self._browsing = Browsing(questions)
-        self._graph = Graph(questions)
+        self._browsing = Browsing(view)
+        self._graph = Graph(view)
         self._names = names
         self._templates = templates
 
@@ -205,7 +203,7 @@ class _SearchPage:
             "search.html",
             asked,
             titles=[] if asked.filters or asked.offset else self._titles(asked.question),
-            domains=[domain.slug for domain in self._questions.resources.domains()],
+            domains=[domain.slug for domain in self._view.resources.domains()],
             has=HAS,
             formats=FORMATS,
             offered={name: [] for name in SUGGESTED},
@@ -257,10 +255,10 @@ class _SearchPage:
             changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
             problem=complaint,
             shown_at_once=_SHOWN,
-            index=answer.index if answer else self._questions.index_state(),
-            notes=count_notes(self._questions.resources, self._questions.readers()),
-            root=self._questions.resources.root,
-            divided=len(self._questions.resources.domains()) > 1,
+            index=answer.index if answer else self._view.index_state(),
+            notes=count_notes(self._view.resources, self._view.readers()),
+            root=self._view.resources.root,
+            divided=len(self._view.resources.domains()) > 1,
             **context,
         )
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
@@ -268,7 +266,7 @@ class _SearchPage:
     def _linked(self, asked: _Asked, answer: SearchAnswer) -> list[KeptNode]:
         """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
-        question = asked.question.within(filters_of(self._questions.resources.root, asked.filters))
+        question = asked.question.within(filters_of(self._view.resources.root, asked.filters))
         walks = [one.deep for one in self._traversal.deep(question, "deep").domains]
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
@@ -278,23 +276,23 @@ class _SearchPage:
         if not (asked.filters or asked.q.strip()):
             return None, None, None
         try:
-            question = asked.question.within(filters_of(self._questions.resources.root, asked.filters))
+            question = asked.question.within(filters_of(self._view.resources.root, asked.filters))
             if question.text.strip():
-                answer = self._questions.search(question, _SHOWN, explain=True, offset=asked.offset)
+                answer = self._view.search(question, _SHOWN, explain=True, offset=asked.offset)
                 return answer, None, None
-            return None, list_notes(self._questions, question.filters, "date"), None
+            return None, list_notes(self._view, question.filters, "date"), None
         except (FilterError, DomainNotFoundError, ScopesFileError) as error:
             return None, None, str(error)
 
 
 def _add_search_page(
     app: FastAPI,
-    questions: SearchService,
+    view: View,
     names: TitleSearch,
     traversal: Traversal,
     templates: Environment,
 ) -> None:
-    page = _SearchPage(questions, names, traversal, templates)
+    page = _SearchPage(view, names, traversal, templates)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def search_page(request: Request, q: _Question = "") -> HTMLResponse:

@@ -18,7 +18,7 @@ from service.app import create_app
 from service.http.routes import LONGEST_WAIT_SECONDS, add_search
 from service.schemas.operations import Readiness
 from service.usecases.operations import Operations
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 ALERTS = Path(__file__).parents[2] / "deploy/alerts.yml"
@@ -33,7 +33,7 @@ def resources(vault, tmp_path, tiny_model):
 def questions(resources):
     """The questions of a query worker that has loaded its model."""
     resources.caches()
-    asked = SearchService(resources)
+    asked = View(resources)
     asked.load_models()
     return asked
 
@@ -90,12 +90,12 @@ def test_notes_that_an_operator_lets_wait_keep_it_ready(resources, questions):
 
 def test_it_is_not_ready_before_its_model_is_loaded(resources):
     resources.caches()
-    status, body = ready(SearchService(resources))
+    status, body = ready(View(resources))
     assert (status, body.model_ready, body.caches_ready, body.index_ready) == (503, False, True, True)
 
 
 def test_it_is_not_ready_before_there_is_a_cache(resources):
-    status, body = ready(SearchService(resources))
+    status, body = ready(View(resources))
     assert (status, body.caches_ready) == (503, False)
 
 
@@ -106,7 +106,7 @@ def test_it_is_not_ready_with_a_cache_that_cannot_be_opened(resources):
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     path.write_bytes(b"no database" * 1000)
-    status, body = ready(SearchService(resources))
+    status, body = ready(View(resources))
     assert (status, body.caches_ready, list(body.failed)) == (503, False, ["vault"])
 
 

@@ -17,7 +17,7 @@ from service.app import create_app
 from service.runtime.client import read_token
 from service.usecases.changes import stop_indexing
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.browser.serving import cookie_of
 from tests.working import indexed, worker
 from workers.resources import Resources
@@ -199,7 +199,7 @@ def test_of_many_notes_at_once_each_gets_its_line(settings, vault):
     names = [f"n{number}.md" for number in range(24)]
     for name in names:
         (vault / name).write_text("")
-    questions = SearchService(Resources(settings))
+    questions = View(Resources(settings))
     with ThreadPoolExecutor(8) as threads:
         lines = [one.line for one in threads.map(partial(stop_indexing, questions), names)]
     assert lines == [f"/{name}" for name in names]

@@ -26,7 +26,7 @@ from service.http.server import ImpatientProtocol
 from service.runtime.client import read_token
 from service.runtime.sockets import bind
 from service.schemas.search import LONGEST_QUERY
-from service.usecases.search import SearchService
+from service.usecases.search import View
 
 
 async def echo(request):
@@ -421,7 +421,7 @@ def worker(vault, tmp_path, monkeypatch):
         let_go.wait(60)
         raise FilterError("let go")
 
-    monkeypatch.setattr(SearchService, "search", search)
+    monkeypatch.setattr(View, "search", search)
     bound = bind(0)
     state = tmp_path / "state"
     app = create_app(Settings(vault=vault, state=state), bound.getsockname()[1])

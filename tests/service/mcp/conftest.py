@@ -11,9 +11,7 @@ from mcp import Client
 from queue_config.settings import Settings
 from service.mcp.library import Library
 from service.mcp.server import make_server
-from service.usecases.links import Traversal
-from service.usecases.search import SearchService
-from service.usecases.titles import TitleSearch
+from service.usecases.search import View
 from tests.once import made_once
 from tests.whole.conftest import User, wait_for
 from workers.resources import Resources
@@ -69,8 +67,8 @@ def resources(vault, tmp_path, indexed):
 
 @pytest.fixture
 def library(resources):
-    questions = SearchService(resources, wait_for_model=True)
-    return Library(questions, TitleSearch(questions), Traversal(questions))
+    questions = View(resources, wait_for_model=True)
+    return Library(questions)
 
 
 @pytest.fixture

@@ -13,10 +13,8 @@ from mcp_types import Implementation, PromptReference, ResourceTemplateReference
 from queue_config.settings import Settings
 from service.mcp.library import Library
 from service.mcp.server import make_server
-from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
-from service.usecases.titles import TitleSearch
+from service.usecases.search import View
 from tests import canaries
 from tests.service.mcp.conftest import write
 from workers.resources import Resources
@@ -95,8 +93,8 @@ def resources(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(resources):
-    questions = SearchService(resources, wait_for_model=True)
-    return make_server(Library(questions, TitleSearch(questions), Traversal(questions)))
+    questions = View(resources, wait_for_model=True)
+    return make_server(Library(questions))
 
 
 def as_client(server, use, name="An agent"):

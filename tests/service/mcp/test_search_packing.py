@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.errors import CacheCorruptError
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.service.mcp.conftest import answered, complained, linked
 
 RECIPES = """
@@ -99,7 +99,7 @@ def test_a_search_that_fails_gives_an_empty_block_and_a_warning(ask, vault, monk
         raise CacheCorruptError("the cache is damaged")
 
     (vault / "_contexts.yaml").write_text(RECIPES)
-    monkeypatch.setattr(SearchService, broken, fail)
+    monkeypatch.setattr(View, broken, fail)
     found = answered(ask("context", **asked))
     assert (found["block"], found["passages"], found["tokens"]) == ("", [], 0)
     assert "the cache is damaged" in found["warnings"][-1]

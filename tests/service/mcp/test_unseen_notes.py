@@ -15,12 +15,9 @@ from queue_config.settings import Settings
 from service.mcp import notes as browsing
 from service.mcp import schemas, search, tools
 from service.mcp.library import Library
-from service.usecases.audience import agents
 from service.usecases.browsing import Browsing, list_notes
-from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
-from service.usecases.titles import TitleSearch
+from service.usecases.search import View
 from tests.service.mcp.conftest import write
 from workers.resources import Resources
 
@@ -59,8 +56,8 @@ def library(base, notes, model):
         os.utime(base / "vault" / path, (1_700_000_000, 1_700_000_000))
     opened = Resources(Settings(vault=base / "vault", state=base / "state", embedding_model=str(model)))
     index_once(opened, lambda *_: None)
-    questions = SearchService(opened, wait_for_model=True)
-    return Library(questions, TitleSearch(questions), Traversal(questions))
+    questions = View(opened, wait_for_model=True)
+    return Library(questions)
 
 
 def told(library, public, queries):
@@ -80,11 +77,10 @@ def told(library, public, queries):
         walk = schemas.Traverse(question=query, deep=True)
         yield f"deep {query}", plain(search.traverse(library, walk))
         yield f"names {query}", library.titles(query, 10)
-    audience = agents(library.questions.resources)
     for what in HAS:
-        listed = list_notes(library.questions, parse_filters([("has", what)]), "path", audience=audience)
+        listed = list_notes(library.view, parse_filters([("has", what)]), "path")
         yield f"list has={what}", listed
-    start = Browsing(library.questions).start(audience=audience)
+    start = Browsing(library.view).start()
     yield "most linked", {note.path: note.links for note in start.most_linked}
     for by in ("folder", "tag", "recent"):
         yield f"browse {by}", plain(browsing.browse(library, schemas.Browse(by=by)))

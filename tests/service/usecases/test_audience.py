@@ -23,14 +23,14 @@ from pipelines.notes.privacy import compared, may_leave
 from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.schemas.evidence import Cited
-from service.usecases.audience import OWNER, agents
+from service.usecases.audience import agents
 from service.usecases.browsing import Browsing, list_notes
 from service.usecases.evidence import Records
 from service.usecases.explain import explain
 from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
 from service.usecases.notes import Reader
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.titles import TitleSearch
 from tests.canaries import HIDDEN, NOTES, SEEN, leaks
 from workers.resources import Resources
@@ -56,7 +56,7 @@ def resources(vault, tmp_path, tiny_model):
 
 @pytest.fixture
 def questions(resources):
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 def as_text(answer):
@@ -100,50 +100,48 @@ FILTERS = (
 )
 
 
-def searched(questions, audience):
-    """Yield questions, each with what a search tells an audience."""
+def searched(view):
+    """Yield questions, each with what a search tells its asker."""
     given = [*((query, []) for query in QUERIES), *(("garden soil", filters) for filters in FILTERS)]
     for query, filters in given:
-        found = questions.search(
-            read_question(query, parse_filters(filters)), 50, explain=True, audience=audience
-        )
+        found = view.search(read_question(query, parse_filters(filters)), 50, explain=True)
         yield f"{query} {filters}", as_text(found)
 
 
-def named(questions, audience):
-    """Yield questions, each with what looking for names and for all notes tells an audience."""
-    names, browsing = TitleSearch(questions), Browsing(questions)
+def named(view):
+    """Yield questions, each with what looking for names and for all notes tells its asker."""
+    names, browsing = TitleSearch(view), Browsing(view)
     for query in (*QUERIES, "kanary", "kanarytitel", "stem"):
         for limit in (1, 50):
-            yield query, as_text(names.titles(query, limit, audience=audience))
+            yield query, as_text(names.titles(query, limit))
     for filters in FILTERS:
-        yield f"{filters}", as_text(list_notes(questions, parse_filters(filters), "date", audience=audience))
-    yield "", as_text(browsing.start(audience=audience))
-    yield "", as_text(browsing.filter_values(audience=audience))
+        yield f"{filters}", as_text(list_notes(view, parse_filters(filters), "date"))
+    yield "", as_text(browsing.start())
+    yield "", as_text(browsing.filter_values())
 
 
-def opened(questions, audience):
-    """Yield paths, each with what reading the note tells an audience."""
-    names, browsing, records = TitleSearch(questions), Browsing(questions), Records(questions)
+def opened(view):
+    """Yield paths, each with what reading the note tells its asker."""
+    names, browsing, records = TitleSearch(view), Browsing(view), Records(view)
     for path in sorted(NOTES):
-        yield path, told(questions.node, path, audience=audience)
-        yield path, told(questions.why, path, audience=audience)
-        yield path, told(Reader(questions, names).open, path, audience=audience)
-        yield path, told(browsing.passage, path, [30], audience=audience)
+        yield path, told(view.node, path)
+        yield path, told(view.why, path)
+        yield path, told(Reader(view, names).open, path)
+        yield path, told(browsing.passage, path, [30])
         for quote in ("Garden soil and worms", "kanary"):
-            checked = records.verify([Cited(path=path, quote=quote)], audience=audience)
+            checked = records.verify([Cited(path=path, quote=quote)])
             yield f"{path} {quote}", as_text(checked)
 
 
-def compared_with(questions, audience):
-    """Yield paths, each with what comparing the note with others or a question tells an audience."""
-    names, walks = TitleSearch(questions), Traversal(questions)
+def compared_with(view):
+    """Yield paths, each with what comparing the note with others or a question tells its asker."""
+    names, walks = TitleSearch(view), Traversal(view)
     for path in sorted(NOTES):
-        yield path, told(names.similar, path, 50, audience=audience)
-        yield path, told(walks.traverse, path, 4, read_question(""), audience=audience)
-        yield path, told(explain, questions, read_question("garden soil"), path, 50, audience=audience)
+        yield path, told(names.similar, path, 50)
+        yield path, told(walks.traverse, path, 4, read_question(""))
+        yield path, told(explain, view, read_question("garden soil"), path, 50)
     for query in QUERIES[:3]:
-        yield query, as_text(walks.deep(read_question(query), "compare", audience=audience))
+        yield query, as_text(walks.deep(read_question(query), "compare"))
 
 
 WAYS = (searched, named, opened, compared_with)
@@ -151,54 +149,56 @@ WAYS = (searched, named, opened, compared_with)
 
 @pytest.mark.parametrize("asked", WAYS)
 def test_no_word_of_a_private_note_reaches_an_agent_however_it_asks(questions, resources, asked):
-    for said, answer in asked(questions, agents(resources, "claude")):
+    for said, answer in asked(questions.seen_by(agents(resources, "claude"))):
         assert not leaks(answer, said), answer
 
 
 @pytest.mark.parametrize("asked", WAYS)
 def test_the_owner_sees_such_words(questions, asked):
-    found = {word for said, answer in asked(questions, OWNER) for word in leaks(answer, said)}
+    found = {word for said, answer in asked(questions) for word in leaks(answer, said)}
     assert len(found) > 10
 
 
 def test_an_agent_sees_every_other_note(questions, resources):
-    found = questions.search(read_question("garden soil"), 50, audience=agents(resources))
+    view = questions.seen_by(agents(resources))
+    found = view.search(read_question("garden soil"), 50)
     assert {hit.path for hit in found.results} == SEEN
-    assert questions.node("Soil.md", audience=agents(resources)).title == "Soil"
+    assert view.node("Soil.md").title == "Soil"
 
 
 def test_a_private_note_answers_like_one_that_does_not_exist(questions, resources):
-    audience = agents(resources)
+    view = questions.seen_by(agents(resources))
     for path in HIDDEN:
         folder = path.rpartition("/")[0]
         other = f"{folder}/no-such-note.md"
-        names = TitleSearch(questions)
+        names = TitleSearch(view)
         for ask, others in (
-            (questions.node, ()),
-            (questions.why, ()),
-            (Reader(questions, names).open, ()),
+            (view.node, ()),
+            (view.why, ()),
+            (Reader(view, names).open, ()),
             (names.similar, (5,)),
-            (Traversal(questions).traverse, (2, read_question(""))),
+            (Traversal(view).traverse, (2, read_question(""))),
         ):
-            hidden, missing = (told(ask, name, *others, audience=audience) for name in (path, other))
+            hidden, missing = (told(ask, name, *others) for name in (path, other))
             assert hidden.replace(path, "") == missing.replace(other, "")
 
 
 def test_text_on_disk_of_unknown_privacy_is_not_read_to_an_agent(vault, questions, resources):
-    reader = Reader(questions, TitleSearch(questions))
-    assert reader.open("Soil.md", audience=agents(resources)).node
+    view = questions.seen_by(agents(resources))
+    reader = Reader(view, TitleSearch(view))
+    assert reader.open("Soil.md").node
     write(vault, {"Soil.md": "private:: true\n\nkanarylate"})
     with pytest.raises(NoteNotFoundError):
-        reader.open("Soil.md", audience=agents(resources))
-    assert "kanarylate" in reader.open("Soil.md").text
+        reader.open("Soil.md")
+    assert "kanarylate" in Reader(questions, TitleSearch(questions)).open("Soil.md").text
 
 
 def test_counts_are_of_the_notes_that_are_seen(questions, resources):
-    browsing, audience = Browsing(questions), agents(resources)
-    linked = {note.path: note.links for note in browsing.start(audience=audience).most_linked}
+    view = questions.seen_by(agents(resources))
+    linked = {note.path: note.links for note in Browsing(view).start().most_linked}
     assert linked["Soil.md"] == 1
-    assert {note.path: note.links for note in browsing.start().most_linked}["Soil.md"] > 1
-    assert list_notes(questions, parse_filters([]), "path", audience=audience).count == len(SEEN)
+    assert {note.path: note.links for note in Browsing(questions).start().most_linked}["Soil.md"] > 1
+    assert list_notes(view, parse_filters([]), "path").count == len(SEEN)
 
 
 WORDS = (
@@ -267,11 +267,11 @@ def test_what_is_stored_decides_as_the_note_itself_would(store, tags, folders, o
 
 
 def test_a_link_to_a_private_note_is_a_broken_one(questions, resources):
-    node = questions.node("Soil.md", audience=agents(resources))
+    node = questions.seen_by(agents(resources)).node("Soil.md")
     assert node.outlinks == []
     assert [link["target"] for link in node.unresolved] == ["n1", "n2", "n9"]
     assert {link["path"] for link in node.backlinks} == {"Worms.md"}
-    alone = questions.node("Beds/Alone.md", audience=agents(resources))
+    alone = questions.seen_by(agents(resources)).node("Beds/Alone.md")
     assert alone.backlinks == []
     assert questions.node("Beds/Alone.md").backlinks
 
@@ -323,7 +323,7 @@ def test_a_change_of_private_notes_does_not_show_in_the_state_of_the_index(vault
     audience = agents(resources)
     garden = resources.cache(resources.registry().get("garden"))
     questions.load_models()
-    before, owners = questions.index_state(audience=audience), questions.index_state()
+    before, owners = questions.seen_by(audience).index_state(), questions.index_state()
     for path, text in {
         "kanaryfolder1/n1.md": "---\nprivate: true\n---\n# Kanary\n\nOther words. [[Soil]] [[Worms]]",
         "Private/new.md": "# Kanary\n\nNew words. [[Soil]]",
@@ -334,12 +334,12 @@ def test_a_change_of_private_notes_does_not_show_in_the_state_of_the_index(vault
             vault, resources.registry(), {"garden": garden}, [path], max_bytes=1_000_000
         ):
             assert questions.index_state().pending == known
-            assert questions.index_state(audience=audience) == before
+            assert questions.seen_by(audience).index_state() == before
         index(resources)
-        assert questions.index_state(audience=audience) == before
+        assert questions.seen_by(audience).index_state() == before
     (vault / "kanaryfolder3/n3.md").unlink()
     index(resources)
-    assert questions.index_state(audience=audience) == before
+    assert questions.seen_by(audience).index_state() == before
     assert questions.index_state().generation != owners.generation
 
 
@@ -347,7 +347,7 @@ def test_every_change_of_what_an_agent_sees_shows_in_the_state_of_the_index(vaul
     audience = agents(resources)
     garden = resources.cache(resources.registry().get("garden"))
     questions.load_models()
-    states = [questions.index_state(audience=audience).generation]
+    states = [questions.seen_by(audience).index_state().generation]
     for path, text in (
         ("Soil.md", "# Soil\n\nOther words."),
         ("New.md", "# New\n\nNew words."),
@@ -357,12 +357,12 @@ def test_every_change_of_what_an_agent_sees_shows_in_the_state_of_the_index(vaul
     ):
         write(vault, {path: text}) if text else (vault / path).unlink()
         check_paths(vault, resources.registry(), {"garden": garden}, [path], max_bytes=1_000_000)
-        assert questions.index_state(audience=audience).pending == (path != "kanaryfolder1/n1.md")
+        assert questions.seen_by(audience).index_state().pending == (path != "kanaryfolder1/n1.md")
         index(resources)
-        states.append(questions.index_state(audience=audience).generation)
+        states.append(questions.seen_by(audience).index_state().generation)
     (vault / "Worms.md").rename(vault / "Moved.md")
     index(resources)
-    states.append(questions.index_state(audience=audience).generation)
+    states.append(questions.seen_by(audience).index_state().generation)
     assert all(one != other for one, other in pairwise(states))
 
 
@@ -381,7 +381,7 @@ def test_a_note_whose_privacy_is_not_stored_is_hidden_until_it_is_indexed_again(
     con = resources.cache(domain).con
     con.execute("UPDATE vault_node SET private = NULL")  # as an earlier version left it
     assert not any(audience.sees("garden", path) for path in SEEN)
-    assert questions.search(read_question("garden soil"), 50, audience=audience).results == []
+    assert questions.seen_by(audience).search(read_question("garden soil"), 50).results == []
     con.execute(
         "UPDATE vault_meta SET value = '4' || substr(value, instr(value, ':')) WHERE key = 'pipeline'"
     )

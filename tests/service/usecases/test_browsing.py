@@ -14,7 +14,7 @@ from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.browsing import Browsing
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 TODAY = date(2026, 3, 1)
@@ -42,7 +42,7 @@ def questions(vault, tmp_path, tiny_model):
     index_once(resources, lambda *_: None)
     for domain in resources.domains():
         rank_domain(resources.cache(domain), domain)
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_an_empty_vault_has_nothing_to_begin_with(tmp_path, tiny_model):
     resources = Resources(
         Settings(vault=tmp_path / "empty", state=tmp_path / "s", embedding_model=str(tiny_model))
     )
-    start = Browsing(SearchService(resources)).start()
+    start = Browsing(View(resources)).start()
     assert (start.recent, start.most_linked) == ([], [])
 
 

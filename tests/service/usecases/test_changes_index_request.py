@@ -16,7 +16,7 @@ from queue_config import inspect as queue_inspect
 from service.usecases.audience import Audience
 from service.usecases.changes import IndexRequests
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.canaries import HIDDEN, NOTES, leaks
 from tests.working import idle_worker, indexed, worker
 from workers.resources import Resources
@@ -30,7 +30,7 @@ def settings(vault, tmp_path, tiny_model):
 
 @pytest.fixture
 def questions(settings):
-    return SearchService(Resources(settings))
+    return View(Resources(settings))
 
 
 @pytest.fixture
@@ -198,27 +198,27 @@ def test_a_path_that_is_no_notes_is_refused_and_nothing_is_queued(vault, tmp_pat
     assert questions.resources.queue().storage.queue_size() == 0
 
 
-def test_a_note_that_an_agent_must_not_see_is_one_that_does_not_exist(vault, settings, questions, requests):
+def test_a_note_that_an_agent_must_not_see_is_one_that_does_not_exist(vault, settings, questions):
     for path, text in NOTES.items():
         (vault / path).parent.mkdir(parents=True, exist_ok=True)
         (vault / path).write_text(text)
-    agent = Audience(questions.resources)
+    requests = IndexRequests(questions.seen_by(Audience(questions.resources)))
     with worker(settings):
         for indexed in (False, True):
             for path in HIDDEN:
                 with pytest.raises(NoteNotFoundError) as refused:
-                    requests.index(path, wait=True, audience=agent)
+                    requests.index(path, wait=True)
                 with pytest.raises(NoteNotFoundError):
-                    requests.index(path, wait=False, audience=agent)
+                    requests.index(path, wait=False)
                 missing = path.removesuffix(".md") + "x.md"
                 with pytest.raises(NoteNotFoundError) as absent:
-                    requests.index(missing, wait=True, audience=agent)
+                    requests.index(missing, wait=True)
                 assert str(refused.value) == str(absent.value).replace(missing, path)
                 assert refused.value.why == {**absent.value.why, "path": path}
                 assert leaks(str(refused.value), path) == []
-            assert requests.index("Worms.md", wait=True, audience=agent).findable, indexed
+            assert requests.index("Worms.md", wait=True).findable, indexed
             index_once(Resources(settings), lambda *_: None)
-    assert leaks(requests.index("Soil.md", wait=False, audience=agent).model_dump_json()) == []
+    assert leaks(requests.index("Soil.md", wait=False).model_dump_json()) == []
 
 
 def test_names_of_bytes_that_are_no_text_are_indexed_by_their_key(settings, vault, questions, requests):
@@ -286,11 +286,9 @@ def test_a_request_that_waited_for_a_day_is_carried_out(settings, vault, questio
 @pytest.mark.parametrize("change", ["ignored", "parked"])
 def test_an_agent_that_waits_for_a_note_learns_only_what_it_may_know(settings, vault, questions, change):
     (vault / "Boat.md").write_text("a wherry")
-    agent = Audience(questions.resources)
+    agents_view = questions.seen_by(Audience(questions.resources))
     with idle_worker(settings), ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(
-            IndexRequests(questions, patience=120.0).index, "Boat.md", wait=True, audience=agent
-        )
+        answer = threads.submit(IndexRequests(agents_view, patience=120.0).index, "Boat.md", wait=True)
         while not questions.resources.queue().storage.queue_size():
             time.sleep(0.01)
         if change == "ignored":
@@ -301,5 +299,5 @@ def test_an_agent_that_waits_for_a_note_learns_only_what_it_may_know(settings, v
                 file.truncate(settings.max_note_bytes + 1)
         with worker(settings), pytest.raises(NoteNotFoundError) as refused:
             answer.result()
-    assert refused.value.why == questions.why("Boat.md", audience=agent)
+    assert refused.value.why == agents_view.why("Boat.md")
     assert not any(word in str(refused.value) for word in ("too-large", ".everindexignore"))

@@ -21,7 +21,7 @@ from service.usecases.audience import OWNER, agents
 from service.usecases.context import Contexts, context_by_recipe
 from service.usecases.evidence import Records
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests import canaries
 from tests.working import indexed
 from workers.resources import Resources
@@ -53,7 +53,7 @@ def settings(vault, tmp_path, tiny_model):
 
 @pytest.fixture
 def questions(settings):
-    return SearchService(Resources(settings), wait_for_model=True)
+    return View(Resources(settings), wait_for_model=True)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def source_file(vault, tmp_path, tiny_model):
     pytest.importorskip("tree_sitter_python")
     notes = {"_domains.yaml": "all: {legacy: true, formats: [md, code]}\n", "code/stock.py": STOCK}
     settings = indexed(vault, tmp_path / "state", tiny_model, notes)
-    return Contexts(SearchService(Resources(settings), wait_for_model=True))
+    return Contexts(View(Resources(settings), wait_for_model=True))
 
 
 def test_a_source_file_keeps_what_it_does_and_its_imports_and_constants_are_summed_up(source_file):
@@ -166,7 +166,7 @@ def test_no_list_of_links_and_no_bare_heading_is_packed(vault, tmp_path, tiny_mo
         "Links.md": "How to sleep better:\n\n- [[Sleep]]\n- [[Tea]]\n",
     }
     settings = indexed(vault, tmp_path / "state", tiny_model, notes)
-    contexts = Contexts(SearchService(Resources(settings), wait_for_model=True))
+    contexts = Contexts(View(Resources(settings), wait_for_model=True))
     for order in ("relevance", "density"):
         answer = contexts.ask(
             read_question("how to sleep better"), budget=2_000, compress="none", order=order
@@ -234,7 +234,7 @@ def test_what_is_compressed_says_so(contexts):
 
 
 def test_without_the_model_the_count_is_an_estimate_and_says_so(settings):
-    answer = ask(Contexts(SearchService(Resources(settings))))
+    answer = ask(Contexts(View(Resources(settings))))
     assert (answer.counted_by, answer.match) == ("estimate", "strong")
     assert "Garden soil feeds worms." in answer.block
 
@@ -255,7 +255,7 @@ def test_a_damaged_cache_gives_an_empty_block(settings):
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     path.write_bytes(b"no database" * 1_000)
-    answer = ask(Contexts(SearchService(resources)))
+    answer = ask(Contexts(View(resources)))
     assert (answer.block, answer.passages) == ("", [])
     assert answer.warnings
 
@@ -263,7 +263,7 @@ def test_a_damaged_cache_gives_an_empty_block(settings):
 def test_an_empty_vault_gives_an_empty_block(vault, tmp_path, tiny_model):
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     resources.caches()
-    answer = ask(Contexts(SearchService(resources)))
+    answer = ask(Contexts(View(resources)))
     assert (answer.block, answer.passages, answer.left_out_count) == ("", [], 0)
 
 
@@ -324,20 +324,20 @@ def test_private_notes_are_absent_for_an_agent(tmp_path, tiny_model):
         (root / path).write_text(text)
     resources = Resources(Settings(vault=root, state=tmp_path / "state2", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources, wait_for_model=True)
-    contexts, agent = Contexts(questions), agents(resources)
+    questions = View(resources, wait_for_model=True)
+    by_default, of_agents = Contexts(questions), Contexts(questions, agents(resources))
     for question in ("garden soil and worms", "kanarytextone", "heading"):
-        owner = contexts.ask(read_question(question), budget=8_000, compress="strong", audience=OWNER)
+        owner = Contexts(questions, OWNER).ask(read_question(question), budget=8_000, compress="strong")
         assert canaries.leaks(owner.model_dump_json(), question)
-        for reader in (None, agent):
-            answer = contexts.ask(read_question(question), budget=8_000, compress="strong", audience=reader)
+        for contexts in (by_default, of_agents):
+            answer = contexts.ask(read_question(question), budget=8_000, compress="strong")
             assert canaries.leaks(answer.model_dump_json(), question) == []
     for about in ("Soil.md", "Worms.md"):
-        answer = context_by_recipe(questions, contexts, "all", about, audience=agent)
+        answer = context_by_recipe(of_agents, "all", about)
         assert {one.path for one in answer.passages} <= canaries.SEEN
         assert answer.passages
         assert canaries.leaks(answer.model_dump_json()) == []
     for hidden in sorted(canaries.HIDDEN):
         with pytest.raises(NoteNotFoundError) as raised:
-            context_by_recipe(questions, contexts, "all", hidden, audience=agent)
+            context_by_recipe(of_agents, "all", hidden)
         assert canaries.leaks(f"{raised.value} {raised.value.why}", hidden) == []

@@ -11,7 +11,7 @@ from service.app import create_app
 from service.cli.main import app as commands
 from service.runtime.client import read_token
 from service.usecases.context import Contexts, context_by_recipe
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.working import indexed
 from workers.resources import Resources
 
@@ -43,11 +43,11 @@ def settings(vault, tmp_path, tiny_model):
 
 @pytest.fixture
 def questions(settings):
-    return SearchService(Resources(settings), wait_for_model=True)
+    return View(Resources(settings), wait_for_model=True)
 
 
 def ask(questions, name="pre-analysis", about="NVDA.md", **more):
-    return context_by_recipe(questions, Contexts(questions), name, about, **more)
+    return context_by_recipe(Contexts(questions), name, about, **more)
 
 
 def by_slot(answer):

@@ -14,7 +14,7 @@ from pipelines.sqlite import connect, empty_journal
 from queue_config.settings import Settings
 from service.cli.main import app
 from service.usecases.maintenance import index_once, rebuild_caches, verify_caches
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.sweeps import share
 from workers.resources import Resources
 
@@ -52,7 +52,7 @@ def test_the_other_domain_answers_and_the_way_out_works(settings, what):
     con = connect(resources.state().cache_path("damaged"))
     con.execute(DAMAGE[what])
     con.close()
-    questions = SearchService(Resources(settings), wait_for_model=True)
+    questions = View(Resources(settings), wait_for_model=True)
     answer = questions.search(read_question("garden"), 10)
     found = [hit.path for hit in answer.results]
     assert "b.md" in found
@@ -79,7 +79,7 @@ def test_the_other_domain_answers_and_the_way_out_works(settings, what):
     assert result.exit_code == 0, result.output
     result = CliRunner().invoke(app, ["verify", *where], env=environment)
     assert result.exit_code == 0, result.output
-    answer = SearchService(Resources(settings), wait_for_model=True).search(read_question("garden"), 10)
+    answer = View(Resources(settings), wait_for_model=True).search(read_question("garden"), 10)
     assert {"b.md", "damaged/a.md"} == {hit.path for hit in answer.results}
 
 
@@ -88,7 +88,7 @@ def test_the_health_names_a_cache_of_which_only_a_part_can_be_read(settings):
     con = connect(resources.state().cache_path("damaged"))
     con.execute("DROP TABLE vault_ignored")
     con.close()
-    questions = SearchService(Resources(settings))
+    questions = View(Resources(settings))
     assert questions.index_state().failed == {}  # it reads other tables
     health = questions.health(questions.resources.queue())
     assert (health.status, set(health.domains)) == ("degraded", {"whole"})
@@ -156,7 +156,5 @@ def test_a_rebuild_succeeds_wherever_the_old_cache_is_damaged(indexed, tmp_path,
         rebuild_caches(Resources(made), lambda *_: None)
         (verdict,) = verify_caches(Resources(made)).values()
         assert (verdict.differences, verdict.compared) == ((), 60), (kind, page)
-        found = SearchService(Resources(made), wait_for_model=True).search(
-            read_question("water of week 3 for 42"), 5
-        )
+        found = View(Resources(made), wait_for_model=True).search(read_question("water of week 3 for 42"), 5)
         assert found.results[0].path == "42.md", (kind, page)

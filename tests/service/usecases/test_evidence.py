@@ -18,7 +18,7 @@ from service.runtime.client import read_token
 from service.schemas.evidence import WriteBack
 from service.usecases.evidence import Records
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 PORT = 8742
@@ -200,7 +200,7 @@ def test_how_well_the_notes_answered_is_kept_where_the_models_cosines_are_judged
     (vault / "River.md").write_text(NOTES["River"])
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(judged)))
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources, wait_for_model=True)
+    questions = View(resources, wait_for_model=True)
     match = questions.search(read_question("river boat"), 10).match
     assert match in ("strong", "weak", "none")
     record = Records(questions).ask("river boat")
@@ -505,7 +505,7 @@ def test_a_record_is_made_shown_listed_and_deleted(everindex, settings, written)
     code, output = everindex("rx", "new", "soil winter", "-k", "2", "--json")
     assert code == 0
     record = json.loads(output)["id"]
-    Records(SearchService(Resources(settings))).write_back(
+    Records(View(Resources(settings))).write_back(
         WriteBack.model_validate({"id": record, "citations": [GOOD, BAD], "notes": "[bold]n"})
     )
     (written / "River.md").unlink()

@@ -18,7 +18,7 @@ from queue_config.settings import Settings
 from service.http.routes import add_search
 from service.usecases.explain import explain
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService, score_of, signals_of
+from service.usecases.search import View, score_of, signals_of
 from service.usecases.text import as_sum
 from workers.resources import Resources
 
@@ -72,7 +72,7 @@ def vault(tmp_path_factory, tiny_model):
     index_once(resources, lambda *_: None)
     assert len({resources.reader(domain).meta.model for domain in resources.domains()}) == 2
     app = FastAPI()
-    add_search(app, SearchService(resources, wait_for_model=True), resources.queue())
+    add_search(app, View(resources, wait_for_model=True), resources.queue())
     return root, paths, models, TestClient(app)
 
 
@@ -204,4 +204,4 @@ def vault_of_one_long_note(tmp_path, tiny_model):
         (root / f"other {number}.md").write_text(" ".join(f"u{number}x{n}" for n in range(40)) + " heron")
     resources = Resources(Settings(vault=root, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    return SearchService(resources)
+    return View(resources)

@@ -19,7 +19,7 @@ from pipelines.state.attention import Attention
 from queue_config.settings import Settings
 from service.cli.main import app
 from service.usecases.explain import compare, measure, measure_steps, not_indexed
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import LAST_QUERY_FILE, Resources
 
 DOMAINS = "notes: {legacy: true}\nreports:\n  decay: {mode: ranked_grouped}\n"
@@ -60,7 +60,7 @@ def index(resources, notes):
 
 
 def asked(resources):
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 def test_what_is_measured_is_what_a_search_answers(resources):

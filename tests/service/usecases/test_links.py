@@ -13,7 +13,7 @@ from service.app import create_app
 from service.runtime.client import read_token
 from service.usecases.links import Graph
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.browser.serving import cookie_of
 from workers.resources import Resources
 
@@ -202,7 +202,7 @@ def test_what_a_source_file_imports_from_elsewhere_is_reported_as_broken_nowhere
     (vault / "Numpy.md").write_text("[[nowhere]]")
     resources = Resources(Settings(vault=vault, state=tmp_path / "other", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources)
+    questions = View(resources)
     links = Graph(questions)
     assert [link.target for link in links.links("broken", None, 10).links] == ["nowhere"]
     written = {link.target: link for link in links.links("any", None, 10).links}
@@ -220,5 +220,5 @@ def test_a_link_to_a_note_that_was_renamed_names_its_new_path(vault, tmp_path, t
         (vault / new).parent.mkdir(exist_ok=True)
         (vault / f"{old}.md").rename(vault / f"{new}.md")
     index_once(resources, lambda *_: None)
-    (broken,) = Graph(SearchService(resources)).links("broken", None, 10).links
+    (broken,) = Graph(View(resources)).links("broken", None, 10).links
     assert (broken.target, broken.suggestions) == ("Köln", ["Rhine/Colonia.md"])

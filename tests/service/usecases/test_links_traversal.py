@@ -16,7 +16,7 @@ from service.runtime.client import read_token
 from service.usecases.evidence import Records
 from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 PORT = 8741
@@ -53,7 +53,7 @@ def program(settings):
 
 @pytest.fixture
 def questions(settings):
-    return SearchService(Resources(settings), wait_for_model=True)
+    return View(Resources(settings), wait_for_model=True)
 
 
 def paths(nodes):

@@ -11,7 +11,7 @@ from pipelines.sqlite import connect
 from pipelines.state.state import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once, rebuild_caches, verify_caches
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 NOTE = "---\ntitle: Sourdough\n---\nFlour and water.\n\n## Feeding\n\nFeed it twice a day.\n"
@@ -55,14 +55,13 @@ def meta(resources):
 
 
 def cost(resources):
-    (domain,) = SearchService(resources).health(resources.queue()).domains.values()
+    (domain,) = View(resources).health(resources.queue()).domains.values()
     return domain.reembed
 
 
 def found(resources, question):
     return [
-        hit.path
-        for hit in SearchService(resources, wait_for_model=True).search(read_question(question), 5).results
+        hit.path for hit in View(resources, wait_for_model=True).search(read_question(question), 5).results
     ]
 
 
@@ -98,7 +97,7 @@ def test_the_cost_names_both_ways(opened):
 def test_settings_that_cannot_split_notes_are_a_problem_and_the_index_keeps_its_passages(opened):
     index(opened())
     resources = opened(chunk_overlap_words=900)
-    health = SearchService(resources).health(resources.queue())
+    health = View(resources).health(resources.queue())
     (problem,) = [one for one in health.problems if "overlap" in one]
     assert problem.startswith("vault: chunks of 50 words cannot overlap by 900: set an overlap from 0")
     assert (health.status, cost(resources)) == ("degraded", None)

@@ -20,7 +20,7 @@ from queue_config.settings import Settings
 from service.runtime.lock import only_one
 from service.usecases.maintenance import describe, verify_caches
 from service.usecases.memory import InMemory, memory_counts
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 NOTES = {
@@ -58,7 +58,7 @@ def answers(questions):
 def test_a_question_has_the_same_answers_from_memory_as_from_the_file(resources, monkeypatch):
     monkeypatch.setattr("service.usecases.memory._FEWEST", 1)
     cache = index(resources, NOTES)
-    questions = SearchService(resources, wait_for_model=True)
+    questions = View(resources, wait_for_model=True)
     before = answers(questions)
     assert questions._in_memory.words(cache) is questions._in_memory.quantized(cache) is None
     questions.follow_commits()
@@ -72,7 +72,7 @@ def test_a_question_has_the_same_answers_from_memory_as_from_the_file(resources,
 def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resources, monkeypatch, at):
     monkeypatch.setattr("service.usecases.memory._FEWEST", 1)
     index(resources, NOTES)
-    questions = SearchService(resources, wait_for_model=True)
+    questions = View(resources, wait_for_model=True)
     questions.load_models()
     questions.follow_commits()
     newest, calls = search.newest_chunk, []
@@ -149,7 +149,7 @@ def checked(resources, monkeypatch):
     """Questions over three notes from memory, and their cache."""
     monkeypatch.setattr("service.usecases.memory._FEWEST", 1)
     index(resources, NOTES)
-    questions = SearchService(resources, wait_for_model=True)
+    questions = View(resources, wait_for_model=True)
     answers(questions)
     questions.follow_commits()
     answers(questions)
@@ -196,7 +196,7 @@ def test_counts_go_on_where_a_query_worker_before_left_them(resources, checked):
     questions, _ = checked
     questions.check_memory()
     before = counts(resources).checked
-    later = SearchService(resources, wait_for_model=True)
+    later = View(resources, wait_for_model=True)
     later.load_models()
     later.follow_commits()
     later.check_memory()

@@ -16,9 +16,7 @@ from service.cli.naming import about_note, node_at
 from service.mcp.library import Library
 from service.mcp.naming import meant_by
 from service.runtime.client import read_token
-from service.usecases.links import Traversal
-from service.usecases.search import SearchService
-from service.usecases.titles import TitleSearch
+from service.usecases.search import View
 from tests.working import indexed
 from workers.resources import Resources
 
@@ -54,8 +52,8 @@ def doors(tmp_path_factory, tiny_model):
     base = tmp_path_factory.mktemp("named")
     (base / "vault").mkdir()
     settings = indexed(base / "vault", base / "state", tiny_model, NOTES)
-    questions = SearchService(Resources(settings))
-    library = Library(questions, TitleSearch(questions), Traversal(questions))
+    questions = View(Resources(settings))
+    library = Library(questions)
     client = InProcess(questions.resources)
     headers = {"Authorization": f"Bearer {read_token(settings.state)}", "Accept": "text/html"}
     pages = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}", headers=headers)

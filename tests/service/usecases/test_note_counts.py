@@ -14,7 +14,7 @@ from service.runtime.client import read_token
 from service.usecases.browsing import list_notes
 from service.usecases.links import Graph
 from service.usecases.maintenance import index_once, rebuild_caches
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.status import count_notes
 from workers.resources import Resources
 
@@ -56,7 +56,7 @@ def test_status_pages_and_metrics_count_the_notes_that_are_listed(settings):
     index_once(Resources(settings), lambda *_: None)
     program = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
     program.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
-    questions = SearchService(Resources(settings))
+    questions = View(Resources(settings))
     listed = list_notes(questions, Filters(), "path")
     assert (listed.count, listed.configuration) == (4, ["_taxonomy.md", "fitness/_taxonomy.md"])
     health = program.get("/health").json()["domains"]
@@ -71,6 +71,6 @@ def test_status_pages_and_metrics_count_the_notes_that_are_listed(settings):
 
 def test_as_many_notes_are_in_no_community_as_are_orphans(settings):
     index_once(Resources(settings), lambda *_: None)
-    graph = Graph(SearchService(Resources(settings)))
+    graph = Graph(View(Resources(settings)))
     assert graph.orphans(None).paths == ["Alone.md", "fitness/Run.md"]
     assert graph.communities(None).isolated == {"notes": 1, "fitness": 1}

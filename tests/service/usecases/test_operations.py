@@ -27,7 +27,7 @@ from service.http.errors import add_problems
 from service.http.routes_ops import add_operations
 from service.usecases.maintenance import index_once
 from service.usecases.operations import Operations, _percentile
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.status import find_problems
 from tests.consumer import work
 from workers.heartbeat import process_name
@@ -216,7 +216,7 @@ def test_why_says_of_a_note_that_waits_that_its_domain_is_paused(resources, oper
     (domain,) = resources.domains()
     seen = [(FoundFile("a.md", "a.md", 1, 1, 1), "hash")]
     resources.cache(domain).ledger.record(domain.slug, seen, [], priority=LOW_PRIORITY)
-    questions = SearchService(resources)
+    questions = View(resources)
     operator.post("/ops/queue/pause", params={"domain": "vault"})
     known = questions.why("a.md")
     assert (known["state"], known["reason"][:22]) == ("pending", "vault is paused since ")
@@ -229,7 +229,7 @@ def test_why_says_of_a_note_whose_file_vanished_that_no_answer_has_it_and_what_h
     for number in range(25):
         (vault / f"{number}.md").write_text(f"# Note {number}\n\nText.\n")
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources)
+    questions = View(resources)
     assert questions.why("3.md")["reason"] is None
     (domain,) = resources.domains()
     resources.vanished().add(domain.slug, ["3.md"])
@@ -376,7 +376,7 @@ def test_a_forgotten_note_is_shown_no_more_until_it_changes_and_fails_again(reso
     assert ([note["path"] for note in found["notes"]], found["forgotten"]) == (["c.md"], 2)
     assert operator.get("/ops/overview.json").json()["domains"][0]["parked"] == 1
     (domain,) = resources.domains()
-    assert SearchService(resources).health(resources.queue()).domains[domain.slug].parked == 1
+    assert View(resources).health(resources.queue()).domains[domain.slug].parked == 1
     cache = resources.cache(domain)
     changed = [(FoundFile("a.md", "a.md", 2, 2, 0), "another hash")]
     cache.ledger.record(domain.slug, changed, [], priority=LOW_PRIORITY)

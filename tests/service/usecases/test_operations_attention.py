@@ -21,11 +21,9 @@ from service.mcp.schemas import Read
 from service.schemas.evidence import Cited, WriteBack
 from service.usecases.evidence import Records
 from service.usecases.explain import explain
-from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
 from service.usecases.operations import attended_notes, forget
-from service.usecases.search import SearchService
-from service.usecases.titles import TitleSearch
+from service.usecases.search import View
 from tests.service.web.test_ops_pages import shown, signed_in
 from workers.attention import _RECORDER
 from workers.resources import Resources
@@ -54,7 +52,7 @@ def resources(settings):
 
 @pytest.fixture
 def questions(resources):
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 def recorded(resources):
@@ -74,8 +72,8 @@ def test_a_note_that_is_opened_on_the_page_is_chosen_and_those_that_are_shown_ar
 
 
 def test_a_note_that_an_agent_reads_is_chosen_and_one_that_it_cannot_see_is_not(questions):
-    library = Library(questions, TitleSearch(questions), Traversal(questions))
-    questions.search(read_question("soil"), 10, audience=library.audience)
+    library = Library(questions)
+    library.view.search(read_question("soil"), 10)
     for name in ("Diary.md", "Nowhere.md"):
         with pytest.raises(NotFoundError):
             read(library, Read(note=name))

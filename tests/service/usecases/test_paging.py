@@ -20,7 +20,7 @@ from service.app import create_app
 from service.runtime.client import read_token
 from service.usecases.audience import Audience
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 PORT = 8751
@@ -46,7 +46,7 @@ def settings(tmp_path_factory, tiny_model):
 
 @pytest.fixture
 def questions(settings):
-    return SearchService(Resources(settings), wait_for_model=True)
+    return View(Resources(settings), wait_for_model=True)
 
 
 def paths(answer):
@@ -117,7 +117,7 @@ def judging(tmp_path_factory, tiny_model):
     index_once(Resources(settings), lambda *_: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(thresholds._BY_NAME, "judged", JUDGED)
-        yield SearchService(Resources(settings), wait_for_model=True)
+        yield View(Resources(settings), wait_for_model=True)
 
 
 JUDGED = replace(thresholds.MINILM, strong=0.9, weak=0.8, alike=None)
@@ -185,7 +185,7 @@ def test_the_index_has_another_generation_once_a_note_changed(vault, tmp_path, t
 
     def generation():
         index_once(Resources(settings), lambda *_: None, confirmed=True)
-        return SearchService(Resources(settings)).index_state().generation
+        return View(Resources(settings)).index_state().generation
 
     seen = [generation()]
     for change in ("# A\n\nOne.", "# A\n\nTwo.", None):
@@ -210,7 +210,7 @@ def test_the_index_has_another_generation_once_sentences_links_or_ranks_changed(
     (vault / "a.md").write_text("# A\n\nOne [[b]]. Two.")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources)
+    questions = View(resources)
     before = questions.index_state().generation
     (domain,) = resources.domains()
     resources.cache(domain).con.execute(change)
@@ -238,7 +238,7 @@ def test_while_sentences_wait_for_vectors_the_page_and_the_status_say_that_close
     (domain,) = resources.domains()
     resources.cache(domain).con.execute("UPDATE vault_sentence SET codes = NULL")
     assert said() == [True] * 4
-    assert not SearchService(resources).index_state(audience=Audience(resources)).refining
+    assert not View(resources).seen_by(Audience(resources)).index_state().refining
 
 
 def test_the_index_has_another_generation_once_tags_changed_or_the_model_is_loaded(
@@ -247,7 +247,7 @@ def test_the_index_has_another_generation_once_tags_changed_or_the_model_is_load
     (vault / "a.md").write_text("---\nauthor: Ann\n---\nOne.")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources)
+    questions = View(resources)
     seen = [questions.index_state().generation]
     (vault / "a.md").write_text("---\nauthor: Ann\ntags: [x]\n---\nOne.")
     index_once(resources, lambda *_: None)

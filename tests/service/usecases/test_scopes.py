@@ -21,7 +21,7 @@ from service.usecases.audience import Audience
 from service.usecases.browsing import list_notes
 from service.usecases.context import Contexts
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from tests.browser.serving import cookie_of
 from tests.canaries import HIDDEN, NOTES, leaks
 from workers.resources import Resources
@@ -169,14 +169,12 @@ def test_a_scope_opens_no_private_note(vault, tmp_path, tiny_model):
     (vault / "_scopes.yaml").write_text(f"all:\n  path:\n{listed}open: {{tag: private}}\n")
     resources = Resources(Settings(vault=vault, state=tmp_path / "s", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    questions, agent = SearchService(resources, wait_for_model=True), Audience(resources)
+    questions = View(resources, wait_for_model=True).seen_by(Audience(resources))
     for name, seen in (("all", ["Worms.md"]), ("open", [])):
         filters = parse_filters([("scope", name)], scopes_of(vault))
-        answer = questions.search(read_question("garden soil", filters), 50, audience=agent)
-        listed_notes = list_notes(questions, filters, "path", audience=agent)
-        block = Contexts(questions).ask(
-            read_question("garden soil", filters), budget=8_000, compress="none", audience=agent
-        )
+        answer = questions.search(read_question("garden soil", filters), 50)
+        listed_notes = list_notes(questions, filters, "path")
+        block = Contexts(questions).ask(read_question("garden soil", filters), budget=8_000, compress="none")
         for one in (answer, listed_notes, block):
             assert leaks(one.model_dump_json()) == []
         assert [hit.path for hit in answer.results] == seen

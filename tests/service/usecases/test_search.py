@@ -15,7 +15,7 @@ from service.usecases.context import Contexts
 from service.usecases.explain import explain
 from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from tests.tiny import break_in_memory
@@ -27,13 +27,13 @@ def test_a_question_is_answered_although_it_cannot_be_noted_that_it_was_asked(va
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     resources.caches()
     (resources.place.state / LAST_QUERY_FILE).symlink_to("/nowhere/at/all")
-    assert SearchService(resources).search(read_question("the garden"), 3).count == 0
+    assert View(resources).search(read_question("the garden"), 3).count == 0
 
 
 def test_a_search_tells_how_long_each_of_its_steps_took(vault, tmp_path, tiny_model):
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     resources.caches()
-    questions, told = SearchService(resources, wait_for_model=True), {}
+    questions, told = View(resources, wait_for_model=True), {}
     questions.observe = told.__setitem__
     questions.search(read_question("the garden"), 3)
     assert list(told) == ["encode", "words", "knn", "fusion", "graph", "excerpts", "total"]
@@ -49,11 +49,11 @@ def test_deep_retrieval_is_offered_where_fewer_than_k_notes_are_above_the_noise(
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
     assert (
-        SearchService(resources, wait_for_model=True).search(read_question("garden soil"), k).deep_available
+        View(resources, wait_for_model=True).search(read_question("garden soil"), k).deep_available
         is available
     )
     # While the model loads no cosine is known.
-    assert not SearchService(resources).search(read_question("garden soil"), k).deep_available
+    assert not View(resources).search(read_question("garden soil"), k).deep_available
 
 
 DOMAINS = """
@@ -78,7 +78,7 @@ def questions(vault, tmp_path, tiny_model):
         (vault / path).write_text(text)
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 def found(questions, query):
@@ -170,7 +170,7 @@ def test_an_empty_answer_says_why_for_the_domains_and_notes_that_were_asked(
 
 
 def test_minus_signs_are_no_reason_where_no_note_has_the_words(questions):
-    by_words = SearchService(questions.resources)
+    by_words = View(questions.resources)
     assert by_words.search(read_question("zzzz -qqqq"), 10).results == []
     assert by_words.search(read_question("zzzz -qqqq"), 10).reason is None
 
@@ -179,7 +179,7 @@ def test_minus_signs_are_no_reason_in_an_empty_vault(vault, tmp_path, tiny_model
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     resources.caches()
     for query in ("zzzz -qqqq", '"zzzz"'):
-        answer = SearchService(resources).search(read_question(query), 10)
+        answer = View(resources).search(read_question(query), 10)
         assert (answer.results, answer.reason) == ([], None)
 
 
@@ -215,7 +215,7 @@ def test_two_domains_are_one_answer(vault, tmp_path, tiny_model):
     index_once(resources, lambda *_: None)
     (vault / "boats/Gone.md").unlink()
     (vault / "Oven.md").write_text("# Oven\n\nIt is cold.", encoding="utf-8")
-    questions = SearchService(resources, wait_for_model=True)
+    questions = View(resources, wait_for_model=True)
     hits = questions.search(read_question("hot oven"), 10, explain=True).results
     assert {hit.path: (hit.domain, hit.stale) for hit in hits} == {
         "Bread.md": ("kitchen", False),
@@ -225,7 +225,7 @@ def test_two_domains_are_one_answer(vault, tmp_path, tiny_model):
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
     assert all(hit.layers[-1].layer == "merged" for hit in hits)
-    in_memory = SearchService(resources, wait_for_model=True)
+    in_memory = View(resources, wait_for_model=True)
     in_memory.load_models()
     in_memory.follow_commits()
     again = in_memory.search(read_question("hot oven"), 10).results
@@ -246,7 +246,7 @@ def test_a_model_that_breaks_is_a_problem_until_it_is_loaded_again_and_words_are
     (vault / "a.md").write_text("garden soil")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(model)))
     index_once(resources, lambda *_: None)
-    questions = SearchService(resources)
+    questions = View(resources)
     questions.load_models()
     assert questions.search(read_question("garden"), 3).index.model_ready
     break_in_memory(resources.embedders.get(str(model)))
@@ -284,7 +284,7 @@ def tagged(vault, tmp_path, tiny_model):
         (vault / path).write_text(text)
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pipelines.tagging.apply import promote
 from pipelines.tagging.propose import begin
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.tags import Tags
 from workers.renames import rename_tags
 from workers.resources import Resources
@@ -23,7 +23,7 @@ def tags(vault, tmp_path, tiny_model):
     (vault / "a.md").write_text("---\ntags: [dirt]\n---\nWords.\n")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    made = Tags(SearchService(resources), resources.queue())
+    made = Tags(View(resources), resources.queue())
     rename_tags(made.context, resources.domains(), dry_run=False)
     made.context.proposals().add(
         "vault", "a.md", [(Suggestion("soil", 0.8), "")], proposer="local", note_hash="h", at="2026-11-21"
@@ -49,7 +49,7 @@ def moved(vault, tmp_path, tiny_model):
     (vault / "a.md").write_text("Worms live in the dark earth of the garden.\n")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    made = Tags(SearchService(resources), resources.queue())
+    made = Tags(View(resources), resources.queue())
     (domain,) = resources.domains()
     begin(resources.reader(domain), made.context.proposals(), domain.slug)
     made.context.proposals().want(domain.slug, "a.md", "soil", "", "accepted", now_iso())

@@ -16,7 +16,7 @@ from service.app import create_app
 from service.cli.main import app as commands
 from service.runtime.client import read_token
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from service.usecases.titles import TitleSearch
 from workers.resources import Resources
 
@@ -92,7 +92,7 @@ def test_a_note_that_comes_changes_its_name_or_goes_is_followed_at_once(program,
 
 
 def test_every_thread_sees_the_change_that_another_saw_first(index, configured):
-    names = TitleSearch(SearchService(Resources(configured)))
+    names = TitleSearch(View(Resources(configured)))
     answers = []
 
     def ask():
@@ -112,7 +112,7 @@ def test_a_domain_that_goes_and_comes_back_is_found_by_every_thread(vault, index
     both = "home:\n  legacy: true\ngarden:\n  path: Garden\n"
     (vault / "_domains.yaml").write_text(both)
     index({})
-    names = TitleSearch(SearchService(Resources(configured)))
+    names = TitleSearch(View(Resources(configured)))
     with ThreadPoolExecutor(1) as other:
         assert other.submit(names.titles, "soil", 5).result().count == 1
         (vault / "_domains.yaml").write_text("home:\n  legacy: true\n")

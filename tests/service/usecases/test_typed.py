@@ -7,10 +7,8 @@ import pytest
 from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.mcp.library import Library
-from service.usecases.links import Traversal
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
-from service.usecases.titles import TitleSearch
+from service.usecases.search import View
 from workers.resources import Resources
 
 SELF = "# Self\n\nThe self will do what the self will.\n"
@@ -40,7 +38,7 @@ def questions(tmp_path_factory):
         (base / "vault" / path).write_text(text, encoding="utf-8")
     resources = Resources(Settings(vault=base / "vault", state=base / "state"))
     index_once(resources, lambda *_: None)
-    return SearchService(resources, wait_for_model=True)
+    return View(resources, wait_for_model=True)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +136,12 @@ def test_a_misspelt_word_is_corrected_by_the_words_of_notes_and_others_are_left_
 
 
 def test_agents_are_offered_no_word_that_only_a_private_note_has(questions):
-    library = Library(questions, TitleSearch(questions), Traversal(questions))
-    assert (
-        questions.search(read_question("chrysanthemmum"), 3, audience=library.audience).did_you_mean is None
-    )
+    library = Library(questions)
+    assert library.view.search(read_question("chrysanthemmum"), 3).did_you_mean is None
 
 
 def test_without_a_model_nothing_is_corrected_and_no_similarity_is_known(questions):
-    answer = SearchService(questions.resources).search(read_question("antiqeu car"), 3)
+    answer = View(questions.resources).search(read_question("antiqeu car"), 3)
     assert answer.did_you_mean is None
     assert {hit.similarity for hit in answer.results} == {None}
 

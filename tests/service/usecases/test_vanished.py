@@ -16,7 +16,7 @@ from service.runtime.client import read_token
 from service.usecases.browsing import list_notes
 from service.usecases.links import Graph, export_graph
 from service.usecases.maintenance import index_once
-from service.usecases.search import SearchService
+from service.usecases.search import View
 from workers.resources import Resources
 
 PORT = 8741
@@ -49,7 +49,7 @@ def broken(graph):
 
 
 def test_every_count_is_without_them(settings, resources):
-    questions = SearchService(resources)
+    questions = View(resources)
     program = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
     program.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
     assert list_notes(questions, Filters(), "path").count == 2
@@ -59,7 +59,7 @@ def test_every_count_is_without_them(settings, resources):
 
 
 def test_a_search_says_how_many_they_are(resources):
-    questions = SearchService(resources)
+    questions = View(resources)
     assert questions.search(read_question("tool"), 5).index.held.startswith(
         "25 notes vanished at once, and no answer has"
     )
@@ -76,7 +76,7 @@ def test_the_search_page_does_not_call_itself_up_to_date(settings):
 
 
 def test_communities_and_exports_are_without_them(resources, tmp_path):
-    graph = Graph(SearchService(resources))
+    graph = Graph(View(resources))
     found = graph.communities(None)
     members = {path for community in found.communities for path in community.examples}
     assert members == {"Home.md", "Garden.md"}
@@ -87,7 +87,7 @@ def test_communities_and_exports_are_without_them(resources, tmp_path):
 
 
 def test_links_to_them_are_broken_now_as_they_are_after_their_removal(resources):
-    graph = Graph(SearchService(resources))
+    graph = Graph(View(resources))
     held = broken(graph)
     assert held == ["user/3", "Nowhere"]
     index_once(resources, lambda *_: None, confirmed=True)
