@@ -40,11 +40,9 @@ from service.http.server import STOPPING, serve
 from service.mcp.endpoint import PATH, Endpoint
 from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
-from service.usecases.links import Graph, Traversal
 from service.usecases.operations import Operations
 from service.usecases.search import View
 from service.usecases.tags import Tags
-from service.usecases.titles import TitleSearch
 from service.web.ops import add_ops
 from service.web.search import add_pages, graph_page, make_templates
 from workers.complaints import model_reported
@@ -124,11 +122,10 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
 def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
     resources = view.resources
     templates = make_templates(resources.root)
-    graph, traversal, names_found = Graph(view), Traversal(view), TitleSearch(view)
-    add_pages(app, view, names_found, traversal, sessions, templates)
-    add_graph(app, graph, partial(graph_page, templates))
-    add_traversal(app, traversal, resources.root)
-    add_names(app, names_found, resources.root)
+    add_pages(app, view, sessions, templates)
+    add_graph(app, view, partial(graph_page, templates))
+    add_traversal(app, view)
+    add_names(app, view)
     add_evidence(app, view)
     add_context(app, view)
     add_changes(app, view)
@@ -137,16 +134,7 @@ def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
     add_tags(app, tags)
     add_operations(app, operations)
     view.observe = add_metrics(app, operations).observe
-    add_ops(
-        app,
-        templates,
-        operations=operations,
-        view=view,
-        names=names_found,
-        tags=tags,
-        graph=graph,
-        traversal=traversal,
-    )
+    add_ops(app, templates, view, operations, tags)
     add_search(app, view, queue)
     add_requests(app, view, operations.tasks)
     agents = Endpoint(partial(_server_for_agents, view), STOPPING)

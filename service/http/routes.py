@@ -249,8 +249,9 @@ _MOST_LINKS = 10_000
 _MOST_NODES = 20_000
 
 
-def add_graph(app: FastAPI, graph: Graph, page: Callable[[], HTMLResponse]) -> None:
+def add_graph(app: FastAPI, view: View, page: Callable[[], HTMLResponse]) -> None:
     """Add the routes; a browser that asks for the graph gets `page`."""
+    graph = Graph(view)
 
     @app.get("/links")
     def links(
@@ -414,8 +415,9 @@ def add_changes(app: FastAPI, view: View) -> None:
 _LONGEST_NAME = 500
 
 
-def add_names(app: FastAPI, names: TitleSearch, root: Path) -> None:
+def add_names(app: FastAPI, view: View) -> None:
     """Add the routes. `root` is the vault's folder."""
+    names, root = TitleSearch(view), view.resources.root
 
     @app.get("/titles")
     def titles(
@@ -439,8 +441,9 @@ def add_names(app: FastAPI, names: TitleSearch, root: Path) -> None:
 # The routes that walk along links.
 
 
-def add_traversal(app: FastAPI, traversal: Traversal, root: Path) -> None:
+def add_traversal(app: FastAPI, view: View) -> None:
     """Add the routes. `root` is the vault's folder."""
+    traversal, root = Traversal(view), view.resources.root
 
     @app.get("/traverse/{path:path}")
     def traverse(

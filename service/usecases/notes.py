@@ -317,9 +317,9 @@ class OpenNote:
 class Reader:
     """Opens notes."""
 
-    def __init__(self, view: View, names: TitleSearch) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._names = names
+        self._names = TitleSearch(view)
 
     def open(self, path: str) -> OpenNote:
         """Return a note that the ledger knows.

@@ -174,22 +174,13 @@ _MOST_ENTRIES = 100
 class NotePages:
     """What these pages ask."""
 
-    def __init__(
-        self,
-        pages: Pages,
-        *,
-        view: View,
-        names: TitleSearch,
-        tags: Tags,
-        graph: Graph,
-        traversal: Traversal,
-    ) -> None:
+    def __init__(self, pages: Pages, view: View, tags: Tags) -> None:
         self._pages = pages
         self._view = view
-        self._names = names
+        self._names = TitleSearch(view)
         self._tags = tags
-        self._graph = graph
-        self._traversal = traversal
+        self._graph = Graph(view)
+        self._traversal = Traversal(view)
 
     def note(self, q: str, status: int = 200) -> HTMLResponse:
         """Show the state of a note, given by its path or a name that only it has; else list the notes so named."""
@@ -562,25 +553,14 @@ class WorkPages:
         return [domain.slug for domain in self._operations.resources.domains()]
 
 
-def add_ops(
-    app: FastAPI,
-    templates: Environment,
-    *,
-    operations: Operations,
-    view: View,
-    names: TitleSearch,
-    tags: Tags,
-    graph: Graph,
-    traversal: Traversal,
-) -> None:
+def add_ops(app: FastAPI, templates: Environment, view: View, operations: Operations, tags: Tags) -> None:
     """Add the dashboard: its pages, and the events that keep them fresh."""
     pulse = Pulse(lambda: _facts(operations))
     pages = Pages(templates, lambda: pulse.now()["badges"])
     _add_work_pages(app, WorkPages(pages, operations))
     add_job_pages(app, JobPages(pages, operations))
-    note_pages = NotePages(pages, view=view, names=names, tags=tags, graph=graph, traversal=traversal)
-    add_note_pages(app, note_pages)
-    add_note_page(app, pages, Reader(view, names), view)
+    add_note_pages(app, NotePages(pages, view, tags))
+    add_note_page(app, pages, Reader(view), view)
     add_review_page(app, pages, view, tags)
     listeners = Listeners(pulse)
 

@@ -140,14 +140,12 @@ def make_templates(root: Path) -> Environment:
 def add_pages(
     app: FastAPI,
     view: View,
-    names: TitleSearch,
-    traversal: Traversal,
     sessions: Sessions,
     templates: Environment,
 ) -> None:
     """Add the HTML routes, and those that sign a browser in."""
     app.mount("/static", Static(), name="static")
-    _add_search_page(app, view, names, traversal, templates)
+    _add_search_page(app, view, templates)
     add_signing_in(app, sessions)
 
 
@@ -189,12 +187,12 @@ class _Asked:
 class _SearchPage:
     """The search page, as a whole and in the parts that its script requests while the user types."""
 
-    def __init__(self, view: View, names: TitleSearch, traversal: Traversal, templates: Environment) -> None:
+    def __init__(self, view: View, templates: Environment) -> None:
         self._view = view
-        self._traversal = traversal
+        self._traversal = Traversal(view)
         self._browsing = Browsing(view)
         self._graph = Graph(view)
-        self._names = names
+        self._names = TitleSearch(view)
         self._templates = templates
 
     def page(self, asked: _Asked) -> HTMLResponse:
@@ -285,14 +283,8 @@ class _SearchPage:
             return None, None, str(error)
 
 
-def _add_search_page(
-    app: FastAPI,
-    view: View,
-    names: TitleSearch,
-    traversal: Traversal,
-    templates: Environment,
-) -> None:
-    page = _SearchPage(view, names, traversal, templates)
+def _add_search_page(app: FastAPI, view: View, templates: Environment) -> None:
+    page = _SearchPage(view, templates)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def search_page(request: Request, q: _Question = "") -> HTMLResponse:

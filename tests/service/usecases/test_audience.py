@@ -122,11 +122,11 @@ def named(view):
 
 def opened(view):
     """Yield paths, each with what reading the note tells its asker."""
-    names, browsing, records = TitleSearch(view), Browsing(view), Records(view)
+    browsing, records = Browsing(view), Records(view)
     for path in sorted(NOTES):
         yield path, told(view.node, path)
         yield path, told(view.why, path)
-        yield path, told(Reader(view, names).open, path)
+        yield path, told(Reader(view).open, path)
         yield path, told(browsing.passage, path, [30])
         for quote in ("Garden soil and worms", "kanary"):
             checked = records.verify([Cited(path=path, quote=quote)])
@@ -175,7 +175,7 @@ def test_a_private_note_answers_like_one_that_does_not_exist(questions, resource
         for ask, others in (
             (view.node, ()),
             (view.why, ()),
-            (Reader(view, names).open, ()),
+            (Reader(view).open, ()),
             (names.similar, (5,)),
             (Traversal(view).traverse, (2, read_question(""))),
         ):
@@ -185,12 +185,12 @@ def test_a_private_note_answers_like_one_that_does_not_exist(questions, resource
 
 def test_text_on_disk_of_unknown_privacy_is_not_read_to_an_agent(vault, questions, resources):
     view = questions.seen_by(agents(resources))
-    reader = Reader(view, TitleSearch(view))
+    reader = Reader(view)
     assert reader.open("Soil.md").node
     write(vault, {"Soil.md": "private:: true\n\nkanarylate"})
     with pytest.raises(NoteNotFoundError):
         reader.open("Soil.md")
-    assert "kanarylate" in Reader(questions, TitleSearch(questions)).open("Soil.md").text
+    assert "kanarylate" in Reader(questions).open("Soil.md").text
 
 
 def test_counts_are_of_the_notes_that_are_seen(questions, resources):
