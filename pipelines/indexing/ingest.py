@@ -210,7 +210,7 @@ _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
 """The hashes of some texts, and the future of their vectors."""
 
 
-def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
+def embed_pending(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
     """Embed the next pending texts, and attach the vectors of each note whose vectors are now complete.
 
     If `hurried`, stop after the slices in progress. Raises ModelUnavailableError.

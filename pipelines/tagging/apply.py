@@ -190,13 +190,13 @@ class Promotion:
 
     applied: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str, str]] = field(default_factory=list)
-    put_off: list[str] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
 
     def add(self, more: Promotion) -> None:
         """Add the result of another run."""
         self.applied += more.applied
         self.refused += more.refused
-        self.put_off = more.put_off
+        self.postponed = more.postponed
 
 
 def promote(notes: Notes, at: str) -> Promotion:
@@ -253,10 +253,10 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
     except NoteVanishedError:
         _miss(notes, path, wanted, at, done)
     except NoteChangedError:
-        done.put_off.append(path)
+        done.postponed.append(path)
     except NoteError as error:
         if error.retry_helps:
-            done.put_off.append(path)
+            done.postponed.append(path)
         else:
             # Only another kind of file can never have a tag; what is wrong with a note can be corrected.
             _refuse(notes, wanted, str(error), at, done, waits=files.is_markdown(path))
@@ -287,7 +287,7 @@ def _name_after(notes: Notes, tag: str, since: str) -> str:
 def _miss(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
     """Refuse the tags of a note that is gone, unless it may only have moved, which pending work will show."""
     if notes.cache.leases.owes("words"):
-        done.put_off.append(path)
+        done.postponed.append(path)
     else:
         _refuse(notes, wanted, f"{path!r} no longer exists", at, done)
 
