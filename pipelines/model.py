@@ -191,7 +191,7 @@ BY_GIT, BY_FILE_NAME = "git", "file name"
 
 @dataclass(frozen=True, slots=True)
 class DateOrder:
-    """Where the two dates of a note are looked up, first to last: properties by name, the file's name, git.
+    """The sources of a note's two dates, first to last: properties by name, the file's name, git.
 
     The time of the file is always last. `daily` is the format of daily notes in Obsidian, with its folder.
     """

@@ -69,7 +69,7 @@ def _quotations(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _end(text: str, at: int, closing: str) -> int | None:
-    """Return where a quotation ends that is open at `at`; an apostrophe within a word closes nothing."""
+    """Return the end of the quotation that is open at `at`; an apostrophe inside a word closes nothing."""
     for place in range(at, len(text)):
         if text[place] in closing and not (text[place] == "\u2019" and text[place + 1 : place + 2].isalnum()):
             return place + 1
@@ -248,7 +248,7 @@ def _next_block(before: list[Unit]) -> int:
 
 
 def _sentences(text: str, start: int, end: int, block: int) -> Iterator[Unit]:
-    """Yield the sentences of a paragraph; one that a line end breaks stays whole, and quotations and links stay."""
+    """Yield the sentences of a paragraph; line ends within sentences, quotations and links do not cut them."""
     ranges = deque((start + first, start + last) for first, last in unbroken(text[start:end]))
 
     def sentence(first: int, last: int) -> Unit:

@@ -132,7 +132,7 @@ def options_of(domain: Domain) -> Options:
 class Files:
     """Reads a domain's files.
 
-    `options`: what it says about formats; `is_private` judges a path; `dates`: where dates are looked up.
+    `options`: what it says about formats; `is_private` judges a path; `dates`: where dates come from.
     """
 
     reader: Sandbox = field(default_factory=Sandbox)

@@ -196,7 +196,7 @@ def whole_words(text: str) -> tuple[str, ...]:
 
 
 def telling_words(text: str) -> set[str]:
-    """Return the words of a text that a query for them would search for, in the form of `Wanted`."""
+    """Return the words of a text without stopwords, in the form of `Wanted`."""
     return {folded((token,)) for token in index_tokens(text)} - STOPWORDS
 
 

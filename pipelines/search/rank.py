@@ -65,7 +65,7 @@ _LINK = re.compile(
 def share_of_links(text: str) -> float:
     """Return the share of a Markdown text that is links or addresses, ignoring white space and its first heading.
 
-    In a list, a label before a link belongs to it, and items that are names count up to as much as the links do.
+    In a list, a label belongs to the link after it, and items that are names count up to as much as the links do.
     """
     body = text.partition("\n")[2] if text.startswith("#") else text
     links = names = 0

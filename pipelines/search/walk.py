@@ -40,8 +40,8 @@ class Effort:
 
     `seeds`: how many notes to start from. `beam`: how many notes each hop continues with. `prune`: the lowest
     similarity that is kept. `target` and `floor`: stop at `target` notes whose mean similarity reaches `floor` (None:
-    never). `decay_filters`: a decay weight of 0 drops a note. Each hop reads at most `budget` embeddings, including
-    the seeds'.
+    never). `decay_filters`: notes with a decay weight of 0 are dropped. Each hop reads at most `budget`
+    embeddings, including the seeds'.
     """
 
     seeds: int

@@ -128,7 +128,7 @@ def path_now(
         and _has_the_text(cache, path, known)
     ]
     if len(fits) > 1 or _has_twins(cache, proposals, change):
-        # Equal notes are told apart by the names of their files, which a moved folder leaves as they are.
+        # The names of their files distinguish equal notes; a moved folder leaves the names as they are.
         same = [path for path in fits if PurePosixPath(path).name == PurePosixPath(change.path).name]
         if len(same) != 1 and fits:
             raise NoteVanishedError(

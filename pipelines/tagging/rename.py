@@ -1,7 +1,7 @@
 """Apply a taxonomy's renames to all notes of its domain: plan them, record them in a journal, then carry them out.
 
-The journal contains the renames and the notes' paths, but not their bytes. Renaming is idempotent: whatever state a
-crash or a person left a note in, it is renamed again from its current content. So an interrupted run is always
+The journal contains the renames and the notes' paths, but not their bytes. Renaming is idempotent: whatever a
+crash or a person did to a note, it is renamed again from its current content. So an interrupted run is always
 finished, and what a person wrote meanwhile stays. The taxonomy is changed after the last note, and the journal is
 deleted when all is done. A run over several domains is recorded as a whole before any of its journals is written.
 """

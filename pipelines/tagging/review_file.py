@@ -459,7 +459,7 @@ def _bare(word: str) -> str:
 
 
 def _item_named(note: QueuedNote, written: str, name: str) -> QueuedTag | None:
-    """Return the one item of a note that a line without a comment means."""
+    """Return the item that a line without a comment means, if only one of the note's items fits."""
     whole = [tag for tag in note.tags if seal(label(tag)) == seal(written)]
     found = whole or [tag for tag in note.tags if folded(_bare(tag_name(tag))) == folded(name)]
     return found[0] if len(found) == 1 else None

@@ -164,8 +164,9 @@ def _taker(letters: frozenset[str], ranges: tuple[tuple[str, str], ...], *, nega
 
 # Match the patterns of a `.gitignore` in linear time: one step per character of a name, whatever the patterns are.
 #
-# Patterns without wildcards are looked up. All others in a file run in parallel as one automaton whose states are
-# bits of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992); transitions are cached.
+# Patterns without wildcards are keys of a dictionary. All others in a file run in parallel as one automaton. Its
+# states are bits of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992).
+# Transitions are cached.
 
 
 MOST_WILDCARD_CHARACTERS = 20_000
@@ -207,7 +208,7 @@ class Globs:
     _plain_folders: dict[str, int] = field(default_factory=dict)
     _ignores: list[bool] = field(default_factory=list)
     _automaton: _Automaton | None = None
-    # A file may have half a million patterns: they are looked up in its text only when needed.
+    # A file may have half a million patterns: a pattern is read from its text only when it is needed.
     _text: str = ""
     _line_numbers: array[int] = field(default_factory=lambda: array("L"))
 

@@ -381,7 +381,7 @@ def _is_far(node: Mapping[str, Any], walk: Mapping[str, Any]) -> bool:
 
 
 def _found(part: dict[str, Any]) -> bool:
-    """Say whether a walk of a domain found a note."""
+    """Say whether the walk of a domain found any note."""
     return any(part[mode] and (part[mode]["nodes"] or part[mode]["dropped"]) for mode in ("fast", "deep"))
 
 
