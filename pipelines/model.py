@@ -144,7 +144,7 @@ EmbeddingContext = Literal["off", "title", "breadcrumb"]
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class NoteHeading:
     """A heading of a note: its level (1-6), its plain text, its first line (from 1) and character offset."""
 
     level: int
@@ -259,7 +259,7 @@ class Note:
     body_start: int
     body_end: int
     frontmatter: Mapping[str, object]
-    headings: tuple[Heading, ...]
+    headings: tuple[NoteHeading, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
     aliases: tuple[str, ...]

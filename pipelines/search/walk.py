@@ -409,7 +409,7 @@ def _without_gone(found: Found, cache: Cache, root: Path) -> Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class WalkDifference:
     """The notes that only the deep walk kept, most similar first, and those that only the fast walk kept."""
 
     added: tuple[str, ...]
@@ -451,11 +451,11 @@ def retrieve(
     )
 
 
-def compare(fast: Found, deep: Found) -> Difference:
+def compare(fast: Found, deep: Found) -> WalkDifference:
     """Return what deep mode adds, and what it leaves out because better notes filled the beam."""
     known, wide = {note.path for note in fast.kept}, {note.path for note in deep.kept}
     by_similarity = sorted(deep.kept, key=lambda note: (-(note.similarity or 0.0), note.path))
-    return Difference(
+    return WalkDifference(
         added=tuple(note.path for note in by_similarity if note.path not in known),
         lost=tuple(note.path for note in fast.kept if note.path not in wide),
     )
