@@ -27,7 +27,7 @@ from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
-from pipelines.indexing.ingest import embed_owed, index_words
+from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.search.find import prepare
 from queue_config.settings import Settings
@@ -155,7 +155,7 @@ def build_index(root: Path, state: Path, sample: Sequence[str]) -> Iterator[tupl
     compare()
     index.leases.free_those_of_the_dead(resources.is_at_work)  # an interrupted build's
     ingest = replace(resources.ingest(domain, index), encoder=encoder)
-    while index_words(index, ingest).touched or embed_owed(index, ingest).touched:
+    while index_words(index, ingest).touched or embed_pending(index, ingest).touched:
         pass
     prepare(index, lambda sentences: encoder().encode_documents(sentences), enough=lambda: False)
     if index.edges.ranks_behind():

@@ -48,7 +48,7 @@ def wait(
         if value:
             return value
         time.sleep(pause)
-    raise TimeoutError("what was waited for did not come; the logs, beside the index, say why")
+    raise TimeoutError("the condition did not come true in time; the logs, beside the index, say why")
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def serving(
         service = wait(
             lambda: found if (found := running(state)) and found.pid == process.pid else None, 0.05, process
         )
-        assert service is not None  # noqa: S101 - it was waited for
+        assert service is not None  # noqa: S101 - `wait` returns nothing else
         headers = {"Authorization": f"Bearer {read_token(state)}"}
         with httpx.Client(base_url=service.address, headers=headers, trust_env=False, timeout=60) as client:
             yield client, process

@@ -50,19 +50,19 @@ _NotTruth = BeforeValidator(_refuse_truth)
 _Weight = Annotated[float, _NotTruth, Field(ge=0, le=1000)]
 
 
-class Keys(BaseModel):
+class DomainsFileModel(BaseModel):
     """A mapping of `_domains.yaml`, whose keys are all known."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
 
-class KindKeys(Keys):
+class KindKeys(DomainsFileModel):
     """A kind of `kind_overrides:`."""
 
     group_by_path_prefix: Annotated[list[_Weight], Field(min_length=1)]
 
 
-class DecayKeys(Keys):
+class DecayKeys(DomainsFileModel):
     """`decay:`."""
 
     mode: Annotated[Literal["off", "ranked_grouped"], _Off] = Field(
@@ -85,7 +85,7 @@ class DecayKeys(Keys):
     )
 
 
-class LexicalKeys(Keys):
+class LexicalKeys(DomainsFileModel):
     """`lexical:`."""
 
     weight: _Weight | None = Field(
@@ -94,7 +94,7 @@ class LexicalKeys(Keys):
     )
 
 
-class GraphKeys(Keys):
+class GraphKeys(DomainsFileModel):
     """`graph:`."""
 
     pagerank_over: PagerankOver = Field(
@@ -111,7 +111,7 @@ class GraphKeys(Keys):
     )
 
 
-class PrivacyKeys(Keys):
+class PrivacyKeys(DomainsFileModel):
     """`privacy:`."""
 
     tags: list[str] = Field(default_factory=list, description="notes with these tags are never sent anywhere")
@@ -120,7 +120,7 @@ class PrivacyKeys(Keys):
     )
 
 
-class ReviewKeys(Keys):
+class ReviewKeys(DomainsFileModel):
     """`review:`."""
 
     promote: Promote = Field(
@@ -132,7 +132,7 @@ class ReviewKeys(Keys):
     )
 
 
-class RecordTypeKeys(Keys):
+class RecordTypeKeys(DomainsFileModel):
     """A type of `documents.yaml.types:`."""
 
     sections: list[str] | None = Field(
@@ -144,7 +144,7 @@ class RecordTypeKeys(Keys):
     )
 
 
-class RecordKeys(Keys):
+class RecordKeys(DomainsFileModel):
     """`documents.yaml:`."""
 
     types: dict[str, RecordTypeKeys] = Field(
@@ -156,7 +156,7 @@ class RecordKeys(Keys):
     date: str | None = Field(default=None, description="the key of a record's date, in dotted form")
 
 
-class DocumentsKeys(Keys):
+class DocumentsKeys(DomainsFileModel):
     """`documents:`."""
 
     yaml: RecordKeys = Field(default_factory=RecordKeys)
@@ -165,7 +165,7 @@ class DocumentsKeys(Keys):
 _Sources = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 
 
-class DatesKeys(Keys):
+class DatesKeys(DomainsFileModel):
     """`dates:`."""
 
     created: _Sources = Field(
@@ -187,7 +187,7 @@ _Llm = BeforeValidator(
 Preset = Literal["source"]
 
 
-class DomainKeys(Keys):
+class DomainKeys(DomainsFileModel):
     """A domain."""
 
     preset: Preset | None = Field(
@@ -246,7 +246,7 @@ class DomainKeys(Keys):
     )
 
 
-SECTIONS: dict[str, type[Keys]] = {
+SECTIONS: dict[str, type[DomainsFileModel]] = {
     "a domain": DomainKeys,
     "`dates:`": DatesKeys,
     "`decay:`": DecayKeys,

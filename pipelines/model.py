@@ -144,7 +144,7 @@ EmbeddingContext = Literal["off", "title", "breadcrumb"]
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class NoteHeading:
     """A heading of a note: its level (1-6), its plain text, its first line (from 1) and character offset."""
 
     level: int
@@ -191,7 +191,7 @@ BY_GIT, BY_FILE_NAME = "git", "file name"
 
 @dataclass(frozen=True, slots=True)
 class DateOrder:
-    """Where the two dates of a note are looked up, first to last: properties by name, the file's name, git.
+    """The sources of a note's two dates, first to last: properties by name, the file's name, git.
 
     The time of the file is always last. `daily` is the format of daily notes in Obsidian, with its folder.
     """
@@ -259,7 +259,7 @@ class Note:
     body_start: int
     body_end: int
     frontmatter: Mapping[str, object]
-    headings: tuple[Heading, ...]
+    headings: tuple[NoteHeading, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
     aliases: tuple[str, ...]

@@ -17,8 +17,8 @@ from pipelines.notes.chunk import CJK
 from pipelines.notes.lexical import (
     STOPWORDS,
     TOKEN,
+    LexicalQuery,
     Term,
-    Wanted,
     folded,
     index_tokens,
     plain_letters,
@@ -137,7 +137,7 @@ class Question:
         return self.filters != NO_FILTERS and not self.signs.asks
 
     @cached_property
-    def _words(self) -> _Words:
+    def _words(self) -> _QuestionWords:
         return _read_words(self.text)
 
     @cached_property
@@ -167,7 +167,7 @@ class Question:
         )
 
     @cached_property
-    def wanted(self) -> Wanted | None:
+    def wanted(self) -> LexicalQuery | None:
         """Return what to search for by words; None if there is nothing to search for.
 
         One matching word is enough, `"a phrase"` stays together, and words marked as unwanted with `-` are left out.
@@ -176,7 +176,7 @@ class Question:
         if not words and not parts:
             return None
         # A compound is searched for twice, whole and in parts, so each of these counts half as much as a word.
-        return Wanted(Counter(map(folded, [*words, *words, *parts] if parts else words)))
+        return LexicalQuery(Counter(map(folded, [*words, *words, *parts] if parts else words)))
 
     @cached_property
     def language(self) -> Language | None:
@@ -235,7 +235,7 @@ def read_question(typed: str, given: Filters = NO_FILTERS) -> Question:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _QuestionPart:
     """A word, a phrase or an operator of a question, and where it is."""
 
     text: str
@@ -244,17 +244,17 @@ class _Part:
     operator: tuple[str, tuple[str, ...], bool] | None
 
 
-def _parts(typed: str) -> list[_Part]:
+def _parts(typed: str) -> list[_QuestionPart]:
     parts, left = [], _MOST
     for match in _PART.finditer(typed.translate(_CURLY_QUOTES)):
         operator = _read(match)
         if operator and (left := left - len(operator[1])) < 0:
             operator = None
-        parts.append(_Part(match[0], match.start(), match.end(), operator))
+        parts.append(_QuestionPart(match[0], match.start(), match.end(), operator))
     return parts
 
 
-def _is_or(part: _Part) -> bool:
+def _is_or(part: _QuestionPart) -> bool:
     return part.text == _OR
 
 
@@ -278,7 +278,7 @@ def _read(match: re.Match[str]) -> tuple[str, tuple[str, ...], bool] | None:
     return name, tuple(values), bool(match["minus"])
 
 
-def _operators(typed: str, chain: Sequence[_Part]) -> list[Operator]:
+def _operators(typed: str, chain: Sequence[_QuestionPart]) -> list[Operator]:
     """Return the operators of a chain, each cut together with an `OR` beside it."""
     spans = [(part.start, part.end) for part in chain]
     if len(chain) > 1:
@@ -313,7 +313,7 @@ def _cut(typed: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _QuestionWords:
     """A text in parts (text, is a phrase): those asked for, and the unwanted ones."""
 
     asked: list[tuple[str, bool]]
@@ -321,7 +321,7 @@ class _Words:
     has_signs: bool
 
 
-def _read_words(text: str) -> _Words:
+def _read_words(text: str) -> _QuestionWords:
     found = list(_WORD_OR_PHRASE.finditer(_composed(text).translate(_CURLY_QUOTES)))
     parts = [
         (part["phrase"] if part["word"] is None else part["word"], part["word"] is None) for part in found
@@ -331,7 +331,7 @@ def _read_words(text: str) -> _Words:
         text for (text, is_phrase), left_out in zip(parts, minus, strict=True) if not (is_phrase or left_out)
     ]
     has_signs = sum(map(_count_words, plain)) <= _LONGEST_WITH_SIGNS
-    return _Words(
+    return _QuestionWords(
         [part for part, left_out in zip(parts, minus, strict=True) if not (left_out and has_signs)],
         [part for part, left_out in zip(parts, minus, strict=True) if left_out and has_signs],
         has_signs,

@@ -22,7 +22,7 @@ OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedTask:
     """A waiting task: its short name, positional arguments and priority.
 
     `enqueued_at` is in seconds by the wall clock, or None if unknown. Two hints with the same content are equal.
@@ -44,12 +44,12 @@ class WaitingTasks:
     oldest_s: float | None
 
 
-def waiting(huey: Queue, limit: int | None = None) -> list[Waiting]:
+def waiting(huey: Queue, limit: int | None = None) -> list[QueuedTask]:
     """Return the waiting tasks, next first, without foreign messages."""
     return _read(huey, huey.storage.enqueued_items(limit))
 
 
-def _read(huey: Queue, messages: Iterable[bytes]) -> list[Waiting]:
+def _read(huey: Queue, messages: Iterable[bytes]) -> list[QueuedTask]:
     found = []
     for data in messages:
         try:
@@ -57,7 +57,7 @@ def _read(huey: Queue, messages: Iterable[bytes]) -> list[Waiting]:
         except ForeignMessageError:
             continue  # the consumer refuses it later
         found.append(
-            Waiting(
+            QueuedTask(
                 message.name.rpartition(".")[2],
                 tuple(message.args),
                 message.priority or 0,
@@ -85,7 +85,7 @@ def is_among_next(huey: Queue, task: str, priority: int, argument: str) -> bool:
     return _is_in(_read(huey, huey.peek(priority, PEEKED)), task, argument)
 
 
-def _is_in(found: list[Waiting], task: str, argument: str) -> bool:
+def _is_in(found: list[QueuedTask], task: str, argument: str) -> bool:
     return any(one.task == task and one.args[:1] == (argument,) for one in found)
 
 

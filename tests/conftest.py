@@ -202,7 +202,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def redis_url(redis_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a real Redis that holds nothing; in this process, nobody waits a second for a message."""
+    """The URL of a real Redis that holds nothing; in this process, a read of an empty queue returns soon."""
     import redis
 
     monkeypatch.setattr("queue_config.queue._READ_SECONDS", 0.05)

@@ -12,7 +12,7 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder of a run; the process that asks first makes what is in it, and nobody changes that.
+    """Return a folder of a run; the first process that asks makes its content, which no test changes.
 
     What has databases is made by a process of its own: as long as one holds them open, a copy may be torn.
     """

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - whoever puts something there gives it a random name
+_MEMORY = Path("/dev/shm")  # noqa: S108 - what is put there has a random name
 _DISK = Path("/var/tmp")  # noqa: S108 - likewise
 
 
 def in_memory(room: int) -> Path | None:
-    """Return a folder in memory if it has so many bytes of room, and may hold programs that run."""
+    """Return a folder in memory if it has `room` bytes free, and may hold programs that run."""
     if not os.access(_MEMORY, os.W_OK):
         return None
     system = os.statvfs(_MEMORY)

@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +36,23 @@ BOUNDARIES = {
     ),
 }
 """Modules that one neighbour alone imports, and that stay: a library, or a process, is the boundary."""
+
+SHARED_CLASS_NAMES = {
+    *(
+        "Change",
+        "Compared",
+        "Dates",
+        "Difference",
+        "Found",
+        "Hit",
+        "ListedNote",
+        "Passage",
+        "Source",
+        "Verdict",
+    ),
+    "Place",  # both are names of schemas that clients read
+}
+"""The names that two classes have. No name may be added."""
 
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 
@@ -152,6 +170,13 @@ def test_the_name_of_a_log_event_is_a_constant_so_that_it_can_be_searched_for():
 def test_no_module_is_a_drawer():
     drawers = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
     assert [path for path in MODULES if path.stem in drawers or path.parent.name in drawers] == []
+
+
+def test_a_class_name_names_one_class(trees):
+    classes = Counter(
+        node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in classes.items() if count > 1} <= SHARED_CLASS_NAMES
 
 
 def test_the_packages_that_are_built_are_the_four():

@@ -109,6 +109,6 @@ def test_what_the_pages_add_passes_its_tests_lint_and_the_rules_of_the_house(ste
     changed = {path for page in PAGES for _, path, _ in steps[page] if path.endswith(".py")}
     run(copy, "ruff", "check", "--no-cache", *sorted(changed))
     run(copy, "ruff", "format", "--no-cache", "--check", *sorted(changed))
-    for made in ("module_map", "commands_page", "settings_page"):
+    for made in ("commands_page", "settings_page"):
         run(copy, f"tests.{made}")
     run(copy, "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}-pt", *tests, *RULES)

@@ -21,7 +21,7 @@ SLICE_SECONDS = 1.0
 """About how long a job works before it hints at the rest, so that a save does not wait longer."""
 
 log = structlog.get_logger()
-_put_off = Trouble("work is postponed")
+_postponed = Trouble("work is postponed")
 
 
 def is_paused(resources: Resources, slug: str) -> bool:
@@ -47,12 +47,12 @@ def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
         except (EverindexError, *QUEUE_ERRORS) as error:
             # These messages explain themselves, and the sweep finds the pending work within two seconds.
             result["postponed"] = str(error)
-            _put_off.met(str(error))
+            _postponed.met(str(error))
         except Exception:
             log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)
             raise
         else:
-            _put_off.over()
+            _postponed.over()
             log.info("job done", ms=round((time.monotonic() - started) * 1000), **result)
 
 

@@ -117,7 +117,7 @@ def has_unfinished(context: TaggingContext, domain: Domain) -> bool:
     return run_of(context).exists() or journal_of(context, domain).exists()
 
 
-def finish_renames(context: TaggingContext, domain: Domain) -> rename.Report | None:
+def finish_renames(context: TaggingContext, domain: Domain) -> rename.RenameReport | None:
     """Finish the renames that a crash or a refused note left unfinished, in the same log entry; None: there are none.
 
     Raises StateError, NoteError.
@@ -130,7 +130,7 @@ def finish_renames(context: TaggingContext, domain: Domain) -> rename.Report | N
 
 def _finish(
     context: TaggingContext, domain: Domain, pairs: Sequence[tuple[str, str]]
-) -> tuple[int, rename.Report]:
+) -> tuple[int, rename.RenameReport]:
     """Finish what a domain's journal contains; return its log entry, which has each file before it is replaced."""
     root, log, journal = context.resources.root, context.proposals().renames, journal_of(context, domain)
     at = rename.began_at(journal) or now_iso()
@@ -147,7 +147,7 @@ def _finish(
     done = rename.recover(root, journal, replacing)
     if done and done.finished:
         log.finish(number)
-    return number, done or rename.Report((), (), (), finished=True)
+    return number, done or rename.RenameReport((), (), (), finished=True)
 
 
 # Undoing
@@ -229,14 +229,14 @@ def _notes_of(context: TaggingContext, domain: Domain) -> list[tuple[str, bytes]
     return notes
 
 
-def _change(change: rename.Change) -> dict[str, Any]:
+def _change(change: rename.FileEdit) -> dict[str, Any]:
     """Return the lines of a change that differ."""
     before, after = (decode(data)[0].splitlines() for data in (change.before, change.after))
     pairs = zip(before, after, strict=False)
     return {"path": change.path, "lines": [[old, new] for old, new in pairs if old != new]}
 
 
-def _report(done: rename.Report) -> dict[str, Any]:
+def _report(done: rename.RenameReport) -> dict[str, Any]:
     return {
         "changed": list(done.changed),
         "refused": [[one.path, one.reason] for one in done.refused],

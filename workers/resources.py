@@ -179,7 +179,7 @@ _find_downloaded = lru_cache(find_downloaded)
 
 
 def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
-    """Return the model that the settings choose, or else the one that a vault names.
+    """Return the model that the settings choose, or else the vault's.
 
     Raises ModelUnavailableError, and ModelNotAllowedError if only the vault names the model.
     """
@@ -395,7 +395,7 @@ class Resources:
         return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline))
 
     def date_order(self, domain: Domain) -> DateOrder:
-        """Return where the dates of a domain's notes are looked up."""
+        """Return the sources of the dates of a domain's notes."""
         return replace(domain.dates, daily=read_daily_format(self.root))
 
     def caches(self) -> dict[str, Cache]:

@@ -45,7 +45,7 @@ from workers.resources import Resources
 from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
-from workers.tasks import Tasks, load_models, make_request_task, make_tasks, owes, sweep
+from workers.tasks import Tasks, has_pending, load_models, make_request_task, make_tasks, sweep
 
 # Background work beside indexing: ranks, dates by git, and sentence vectors for excerpts.
 
@@ -158,7 +158,7 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
         tasks.date_notes(domain.slug)
     if (
         not is_paused(resources, domain.slug)
-        and not owes(cache)
+        and not has_pending(cache)
         and resources.embedders.has_loaded(cache.meta.model)
         and owes_sentences(cache)
         and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)

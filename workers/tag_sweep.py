@@ -179,10 +179,10 @@ class TagSweep:
             self.seen[domain.slug] = (present[0], quiet_since)
         if now - self.seen[domain.slug][1] < QUIET_SECONDS:
             return False
-        owed = domain.promote == "on_save" and self.context.proposals().of_state(
+        accepted = domain.promote == "on_save" and self.context.proposals().of_state(
             domain.slug, "accepted", limit=1
         )
-        return last != present or bool(owed) or has_unfinished(self.context, domain)
+        return last != present or bool(accepted) or has_unfinished(self.context, domain)
 
     def _take_in_late(self) -> None:
         for late in late_writes(self.context.resources.root, self.context.displaced, self.clock()):

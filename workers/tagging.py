@@ -158,7 +158,7 @@ def _plain(done: Reviewed) -> dict[str, Any]:
         "rejected": done.rejected,
         "applied": [list(pair) for pair in done.promotion.applied],
         "refused": [list(one) for one in done.promotion.refused],
-        "put_off": done.promotion.put_off,
+        "put_off": done.promotion.postponed,
     }
 
 

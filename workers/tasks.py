@@ -18,7 +18,7 @@ from pipelines.cache.graph import saved_ms
 from pipelines.cache.vectors import reclaim
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
-from pipelines.indexing.ingest import Ingest, Outcome, embed_owed, index_saved, index_words
+from pipelines.indexing.ingest import Ingest, Outcome, embed_pending, index_saved, index_words
 from pipelines.indexing.ingest import index_apart as index_apart_of
 from pipelines.indexing.parse import ApartParser
 from pipelines.indexing.reconcile import Report, check_paths, reconcile, record_comparison, rehash
@@ -204,7 +204,7 @@ def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Tas
         # Work that is not possible now is left to the sweep, because hints from here would repeat without a pause.
         if doing["words"] or doing["vectors"]:
             hint(huey, tasks, domain, cache)
-        if not owes(cache):
+        if not has_pending(cache):
             return_memory()
 
 
@@ -315,7 +315,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     slug = domain.slug
     if tasks.paused(slug):
         return
-    if owes(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
+    if has_pending(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
         tasks.drain(slug)
     if (
         cache.leases.owes_apart()
@@ -325,7 +325,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
         tasks.index_apart(slug)
 
 
-def owes(cache: Cache) -> bool:
+def has_pending(cache: Cache) -> bool:
     """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
     return cache.leases.owes("words", together=True) or cache.leases.owes("vectors")
 
@@ -350,7 +350,7 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
         if cache.leases.owes("words", together=True):
             stage, outcome = "words", index_words(cache, ingest)
         elif ingest.encoder_ready():
-            stage, outcome = "vectors", embed_owed(cache, ingest, lambda: _save_waits(huey))
+            stage, outcome = "vectors", embed_pending(cache, ingest, lambda: _save_waits(huey))
         else:
             break  # `load_models` will hint at them
         done[stage] += outcome.touched

@@ -412,7 +412,7 @@ def sentence_drift(cache: Cache, count: Callable[[str], int]) -> list[str]:
     `count` returns how many sentences a text has. The values are not recomputed, because a wrong one costs only an
     excerpt. What is checked: one row per sentence, and 127 as the largest number of each row.
     """
-    owed = select(
+    unmatched = select(
         cache.con,
         "SELECT text_hash FROM vault_vector WHERE text_hash NOT IN (SELECT text_hash FROM vault_sentence)"
         " UNION SELECT text_hash FROM vault_sentence WHERE text_hash NOT IN (SELECT text_hash FROM vault_vector)",
@@ -426,7 +426,7 @@ def sentence_drift(cache: Cache, count: Callable[[str], int]) -> list[str]:
         for h, quantized, text in kept
         if not _are_quantized(quantized, None if text is None else count(text), cache.meta.dimension)
     ]
-    return [text_hash for (text_hash,) in owed] + wrong
+    return [text_hash for (text_hash,) in unmatched] + wrong
 
 
 def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
@@ -641,7 +641,7 @@ def _place(instance: tuple[Any, ...]) -> tuple[bool, bytes, int]:
 # Remove from a cache what `everindex verify --repair` found to differ, and make it pending again.
 
 
-def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
+def make_pending(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
     """Delete the data derived from these notes and make them dirty; delete distrusted vectors and all orphans.
 
     The notes' other vectors stay, so indexing these notes again embeds nothing that is known. One transaction.

@@ -107,8 +107,8 @@ def boilerplate_share(text: str, repeated: Collection[str]) -> float:
 def says_nothing(markdown: str) -> bool:
     """Say whether a text has nothing but headings, tags and links: at most one word beside each link of a list.
 
-    A single link with words before or after it is a sentence, and so is a task. The one address of a text may be what
-    somebody looks for, unless it is a list's.
+    A single link with words before or after it is a sentence, and so is a task. The only address in a text may be the
+    answer, unless it is in a list.
     """
     words_beside = links = addresses = 0
     for line in _HEADINGS.sub("", markdown).splitlines():

@@ -69,7 +69,7 @@ def _quotations(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _end(text: str, at: int, closing: str) -> int | None:
-    """Return where a quotation ends that is open at `at`; an apostrophe within a word closes nothing."""
+    """Return the end of the quotation that is open at `at`; an apostrophe inside a word closes nothing."""
     for place in range(at, len(text)):
         if text[place] in closing and not (text[place] == "\u2019" and text[place + 1 : place + 2].isalnum()):
             return place + 1
@@ -248,7 +248,7 @@ def _next_block(before: list[Unit]) -> int:
 
 
 def _sentences(text: str, start: int, end: int, block: int) -> Iterator[Unit]:
-    """Yield the sentences of a paragraph; one that a line end breaks stays whole, and quotations and links stay."""
+    """Yield the sentences of a paragraph; line ends within sentences, quotations and links do not cut them."""
     ranges = deque((start + first, start + last) for first, last in unbroken(text[start:end]))
 
     def sentence(first: int, last: int) -> Unit:
@@ -467,7 +467,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TextPart:
     """A part of a compressed text: a range of the original, or a mark in place of what was left out."""
 
     start: int
@@ -475,10 +475,10 @@ class Part:
     mark: str = ""
 
 
-def compress(text: str, aim: Aim) -> tuple[str, list[Part]]:
+def compress(text: str, aim: Aim) -> tuple[str, list[TextPart]]:
     """Return a text compressed, and its parts; the text itself if nothing can be left out."""
     if aim.mode == "none":
-        return text, [Part(0, len(text))]
+        return text, [TextPart(0, len(text))]
     units = units_of(text, is_source=aim.is_source)
     units = [replace(one, gone="line") if _is_boilerplate(one, text, aim) else one for one in units]
     units = list(_shorten_runs(units, text, aim))
@@ -574,12 +574,12 @@ def _nearness(unit: Unit, text: str, aim: Aim) -> float:
     return sum(term in words for term in aim.terms) / max(1, len(aim.terms)) - 1
 
 
-def _parts(units: Sequence[Unit]) -> Iterator[Part]:
+def _parts(units: Sequence[Unit]) -> Iterator[TextPart]:
     """Yield what is kept, neighbours as one range, and one mark for each run of units that are gone."""
     for (gone, _), several in groupby(units, key=lambda one: (one.gone, one.note)):
         run = list(several)
         mark = "" if not gone else run[0].note or _mark(gone, len(run))
-        yield Part(run[0].start, run[-1].end, mark)
+        yield TextPart(run[0].start, run[-1].end, mark)
 
 
 def _mark(gone: str, count: int) -> str:
@@ -592,7 +592,7 @@ def _mark(gone: str, count: int) -> str:
     return f"[… {count} {names[gone][count > 1]}]" if gone in names else GAP
 
 
-def _written(text: str, parts: Sequence[Part]) -> str:
+def _written(text: str, parts: Sequence[TextPart]) -> str:
     """Join the parts; a mark is on the line of what it replaces if that line goes on, else on its own."""
     written: list[str] = []
     end = 0

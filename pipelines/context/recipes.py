@@ -33,11 +33,11 @@ _Value = Annotated[str, Field(min_length=1, max_length=_LONGEST_VALUE)] | int | 
 _MOST_VALUES = 50
 
 
-class _Strict(BaseModel):
+class _RecipeModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Slot(_Strict):
+class Slot(_RecipeModel):
     """A slot of a recipe: a query or the neighbours of the note, filters, and at most `k` notes."""
 
     name: Annotated[str | None, Field(max_length=LONGEST_NAME)] = None
@@ -50,7 +50,7 @@ class Slot(_Strict):
     k: Annotated[int, Field(ge=1, le=_MOST_NOTES)] = 3
 
 
-class Recipe(_Strict):
+class Recipe(_RecipeModel):
     """A recipe: its slots in order, and what takes the place of the defaults."""
 
     slots: Annotated[list[Slot], Field(min_length=1, max_length=_MOST_SLOTS)]

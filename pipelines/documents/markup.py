@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from pipelines.documents.document import DocumentLink
-from pipelines.model import Heading, Note
+from pipelines.model import Note, NoteHeading
 from pipelines.notes.frontmatter import line_starts
 from pipelines.notes.markdown import parse_note
 
@@ -106,7 +106,7 @@ class FlowingText:
 class InnerMarkdown:
     """The headings, links and tags of a Markdown text; a link's offset is that of its line."""
 
-    headings: tuple[Heading, ...] = ()
+    headings: tuple[NoteHeading, ...] = ()
     links: tuple[DocumentLink, ...] = ()
     tags: tuple[str, ...] = ()
 

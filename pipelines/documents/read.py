@@ -11,7 +11,7 @@ from pipelines.child import unheard
 from pipelines.documents.document import Document, decode_text
 from pipelines.documents.sandbox import Sandbox
 from pipelines.formats import MARKDOWN, RUNNING_TEXT, SCANNED, Format, format_of
-from pipelines.model import Block, DateOrder, Domain, Heading, Link, LinkKind, Note
+from pipelines.model import Block, DateOrder, Domain, Link, LinkKind, Note, NoteHeading
 from pipelines.notes.dates import read_dates, redated
 from pipelines.notes.frontmatter import line_starts, read_properties
 from pipelines.notes.markdown import LONGEST_TITLE, read_note
@@ -78,13 +78,13 @@ def _left_out(document: Document, form: Format | None) -> Iterator[str]:
         yield f"left out, because they have less than {form.least} characters: {named}"
 
 
-def _headings(document: Document, starts: list[int]) -> Iterator[Heading]:
+def _headings(document: Document, starts: list[int]) -> Iterator[NoteHeading]:
     """Yield each heading of the blocks where it begins."""
     above: tuple[str, ...] = ()
     for block in document.blocks:
         for level, text in enumerate(block.headings, 1):
             if block.headings[:level] != above[:level]:
-                yield Heading(min(level, 6), text, bisect_right(starts, block.start), block.start)
+                yield NoteHeading(min(level, 6), text, bisect_right(starts, block.start), block.start)
         above = block.headings
 
 
@@ -132,7 +132,7 @@ def options_of(domain: Domain) -> Options:
 class Files:
     """Reads a domain's files.
 
-    `options`: what it says about formats; `is_private` judges a path; `dates`: where dates are looked up.
+    `options`: what it says about formats; `is_private` judges a path; `dates`: where dates come from.
     """
 
     reader: Sandbox = field(default_factory=Sandbox)

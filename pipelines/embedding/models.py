@@ -59,7 +59,7 @@ def find_model(name: str | None) -> ModelInfo:
 
 
 def find_downloaded(name: str) -> ModelInfo:
-    """Find a model that a vault names: the embedded one, or a hub's that is already on this machine. Asks no hub.
+    """Find a vault's model by name: the embedded one, or a hub's that is already on this machine. Asks no hub.
 
     Folders are refused, because a vault must not bring its own weights. Raises ModelNotAllowedError.
     """

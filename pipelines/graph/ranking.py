@@ -30,14 +30,14 @@ _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankingResult:
     """How many notes have a rank now; `problem`: the communities were not computed by the domain's method."""
 
     notes: int
     problem: str | None = None
 
 
-def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ranked:
+def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> RankingResult:
     """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
 
     If Louvain's method fails, Leiden's is used instead.
@@ -55,7 +55,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     ranks = [(path, *row) for path, row in _rows(found).items()]
     write_ranks(cache, stored.generation, ranks, labels, found.centrality_by, by=_name(domain))
-    return Ranked(len(ranks), problem)
+    return RankingResult(len(ranks), problem)
 
 
 def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:

@@ -32,7 +32,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CheckedPaths:
     """The paths that were checked when notes were found missing; `whole`: these are all paths of the domain."""
 
     paths: AbstractSet[str]
@@ -43,7 +43,7 @@ class Brake(Protocol):
     """Decides which vanished notes of a domain are forgotten."""
 
     def release(
-        self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: Looked
+        self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: CheckedPaths
     ) -> Release:
         """Decide on the vanished notes of a domain.
 
@@ -55,7 +55,7 @@ class _HoldEveryMass:
     """Forgets notes that vanish at once unless they are a mass; keeps no state."""
 
     def release(
-        self, _slug: str, vanished: Sequence[str], known: Callable[[], int], _looked: Looked
+        self, _slug: str, vanished: Sequence[str], known: Callable[[], int], _looked: CheckedPaths
     ) -> Release:
         """Hold a mass as a whole; let anything else go."""
         if is_mass_deletion(len(vanished), known):
@@ -110,7 +110,7 @@ class DeletionBrake:
         self._confirmed = confirmed
 
     def release(
-        self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: Looked
+        self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: CheckedPaths
     ) -> Release:
         """Return which vanished notes may be forgotten now, and how many of the domain are held."""
         hold = self._state.get(HELD, slug)

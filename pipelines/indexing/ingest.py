@@ -34,7 +34,7 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.indexing.deletions import AT_ONCE, Brake, Looked
+from pipelines.indexing.deletions import AT_ONCE, Brake, CheckedPaths
 from pipelines.indexing.parse import ApartParser, is_heavy
 from pipelines.model import (
     HIGH_PRIORITY,
@@ -210,7 +210,7 @@ _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
 """The hashes of some texts, and the future of their vectors."""
 
 
-def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
+def embed_pending(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
     """Embed the next pending texts, and attach the vectors of each note whose vectors are now complete.
 
     If `hurried`, stop after the slices in progress. Raises ModelUnavailableError.
@@ -584,7 +584,7 @@ def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
     if not ingest.present():
         raise VaultNotFoundError(f"the vault {ingest.root} is not there; its notes are kept until it is back")
     release = ingest.brake.release(
-        ingest.domain, [row.path], cache.ledger.known, Looked(frozenset([row.path]))
+        ingest.domain, [row.path], cache.ledger.known, CheckedPaths(frozenset([row.path]))
     )
     if row.path not in release.going and cache.ledger.keep_indexed(row):
         return

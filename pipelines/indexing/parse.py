@@ -47,7 +47,7 @@ class Parsed:
 
 
 def is_heavy(data: bytes) -> bool:
-    """Say whether a note takes so long to parse that it is parsed in a separate process."""
+    """Say whether a note is parsed in a separate process, because it may take long."""
     if is_utf_16(data):
         data = data.replace(b"\0", b"")  # half of each character that costs much
     if b"\r" in data:  # the parser ends a line there, too

@@ -15,9 +15,9 @@ from pipelines.cache.notes import Difference, compare_scan
 from pipelines.domains import Registry
 from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.formats import format_of
-from pipelines.indexing.deletions import AT_ONCE, Brake, Looked
+from pipelines.indexing.deletions import AT_ONCE, Brake, CheckedPaths
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
-from pipelines.state.state import COMPARISON, Compared, State
+from pipelines.state.state import COMPARISON, ComparisonFacts, State
 from pipelines.vault import files
 from pipelines.vault import files as vault
 from pipelines.vault.ignore import IgnoreRules
@@ -86,7 +86,7 @@ class LedgerWriter:
         self,
         changed: Sequence[FoundFile],
         gone: Sequence[str],
-        looked: Looked,
+        looked: CheckedPaths,
         *,
         moved: AbstractSet[tuple[int, int]],
         excused: AbstractSet[str] = frozenset(),
@@ -101,7 +101,7 @@ class LedgerWriter:
         late = self.record(changed, [path for path in gone if path not in staying])
         if late:
             vanished = self.cache.ledger.without_files(late, set())
-            self.record([], sorted(self._released(vanished, Looked(frozenset(late)))))
+            self.record([], sorted(self._released(vanished, CheckedPaths(frozenset(late)))))
 
     def record(self, changed: Sequence[FoundFile], gone: Sequence[str] = ()) -> list[str]:
         """Hash and record what changed, with the deletions in the first batch; return what vanished meanwhile."""
@@ -120,7 +120,7 @@ class LedgerWriter:
             self.report.unchanged += len(seen) - sum(event.kind != "deleted" for event in events)
         return late
 
-    def _released(self, vanished: Sequence[str], looked: Looked) -> AbstractSet[str]:
+    def _released(self, vanished: Sequence[str], looked: CheckedPaths) -> AbstractSet[str]:
         release = self.brake.release(self.slug, vanished, self.cache.ledger.known, looked)
         self.report.held = release.held
         return release.going
@@ -240,7 +240,7 @@ def reconcile(
             path for path in difference.gone if path in found.others or _is_ignored(path, found.ignored)
         ]
         missing = [path for path in difference.gone if not is_below(path, found.unreadable)]
-        looked = Looked({file.path for file in notes[slug]}, whole=True)
+        looked = CheckedPaths({file.path for file in notes[slug]}, whole=True)
         writer = LedgerWriter(root, slug, cache, report, max_bytes, brake, LOW_PRIORITY)
         writer.write(difference.changed, missing, looked, moved=moved, excused=frozenset(excused))
         reports[slug] = report
@@ -346,7 +346,7 @@ def check_paths(
             difference = _folder_of(registry, slug, cache, folder, scan)
             changed += difference.changed
             gone += [path for path in difference.gone if not is_below(path, scan.unreadable)]
-        looked = Looked({file.path for file in there}.union(gone))
+        looked = CheckedPaths({file.path for file in there}.union(gone))
         writer = LedgerWriter(root, slug, cache, report, max_bytes, brake, HIGH_PRIORITY)
         writer.write(changed, gone, looked, moved=moved)
     note_looked_at(caches.values(), named.files, named.no_files, scans)
@@ -448,7 +448,7 @@ def record_comparison(state: State, reports: Mapping[str, Report], took_ms: int)
     """Record a comparison. Raises StorageUnavailableError."""
     found = {slug: report.plain() for slug, report in reports.items()}
     others = {slug: report.others for slug, report in reports.items()}
-    state.put(COMPARISON, Compared(found, took_ms, others))
+    state.put(COMPARISON, ComparisonFacts(found, took_ms, others))
 
 
 def last_comparison(state: State) -> Comparison | None:

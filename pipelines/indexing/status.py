@@ -53,8 +53,8 @@ def domain_status(cache: Cache, state: State, slug: str, besides: Collection[str
 def percent(counts: Counts) -> float:
     """Return how much of the known work is done, with words and vectors weighted equally."""
     total = counts.notes + counts.pending + counts.chunks
-    owed = counts.pending + counts.vectors_pending
-    return round(100 * (1 - owed / total), 1) if owed else 100.0
+    pending = counts.pending + counts.vectors_pending
+    return round(100 * (1 - pending / total), 1) if pending else 100.0
 
 
 def why(

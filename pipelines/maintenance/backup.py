@@ -39,11 +39,11 @@ from pipelines.vault.atomic import sync_folder
 MANIFEST = "manifest.json"
 
 
-class _Strict(BaseModel):
+class _ManifestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CacheMember(_Strict):
+class CacheMember(_ManifestModel):
     """A domain's cache in a backup."""
 
     domain: Annotated[str, Field(pattern=r"^[\w-]{1,100}$")]
@@ -60,7 +60,7 @@ class CacheMember(_Strict):
         return cache_name(self.domain, self.number)
 
 
-class StateMember(_Strict):
+class StateMember(_ManifestModel):
     """`state.db` in a backup."""
 
     size: Annotated[int, Field(ge=1)]
@@ -68,7 +68,7 @@ class StateMember(_Strict):
     name: Literal["state.db"] = "state.db"
 
 
-class Manifest(_Strict):
+class Manifest(_ManifestModel):
     """What a backup contains, of which vault, and when and by which version it was made."""
 
     format: Literal[1] = 1

@@ -128,14 +128,14 @@ def _folded(sql: object) -> str:
 _READING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
-class Library(NamedTuple):
+class LibraryVersions(NamedTuple):
     """The versions of SQLite and of sqlite-vec."""
 
     sqlite: str
     vectors: str
 
 
-def try_library() -> Library:
+def try_library() -> LibraryVersions:
     """Return the versions in use, after both full-text search and vectors have worked.
 
     Raises SqliteTooOldError, and ConfigurationError where one of the two is missing.
@@ -150,7 +150,7 @@ def try_library() -> Library:
         raise ConfigurationError(
             f"SQLite cannot do what an index needs ({error}); install apsw and sqlite-vec again"
         ) from error
-    return Library(apsw.sqlite_lib_version(), vectors)
+    return LibraryVersions(apsw.sqlite_lib_version(), vectors)
 
 
 def damage(file: Path) -> str | None:

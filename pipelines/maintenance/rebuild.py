@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from pipelines.cache.cache import Cache
 from pipelines.domains import Registry
-from pipelines.indexing.ingest import Ingest, embed_owed, index_words
+from pipelines.indexing.ingest import Ingest, embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.model import Counts
 
@@ -24,7 +24,7 @@ def catch_up(
     """
     embedded = 0
     while True:
-        outcome = (index_words if cache.leases.owes("words") else embed_owed)(cache, ingest)
+        outcome = (index_words if cache.leases.owes("words") else embed_pending)(cache, ingest)
         embedded += outcome.embedded_texts
         counts = cache.counts(besides)
         progress(counts)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pipelines.cache import verify as check
 from pipelines.cache.cache import Cache
 from pipelines.cache.graph import forget_ranks
-from pipelines.cache.verify import make_owed, word_drift
+from pipelines.cache.verify import make_pending, word_drift
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.graph.ranking import rank_drift
@@ -289,6 +289,6 @@ def repair(cache: Cache, verdict: Verdict) -> None:
     users = check.paths_of_texts(cache, distrusted).values()
     found = {d.path for d in verdict.differences if d.path and d.kind != "rank"}
     check.mend(cache, _count_sentences)
-    make_owed(cache, sorted(found.union(*users) - gone), sorted(distrusted))
+    make_pending(cache, sorted(found.union(*users) - gone), sorted(distrusted))
     if any(d.kind == "rank" for d in verdict.differences):
         forget_ranks(cache)

@@ -11,7 +11,7 @@ from functools import partial
 
 from pipelines.errors import ConfigurationError
 from pipelines.formats import format_of
-from pipelines.model import Block, Chunk, ChunkSettings, EmbeddingContext, Heading, Locator, Note
+from pipelines.model import Block, Chunk, ChunkSettings, EmbeddingContext, Locator, Note, NoteHeading
 from pipelines.notes.frontmatter import line_starts
 
 # What a model reads before a passage's text: the note's title, and the headings above the passage.
@@ -203,10 +203,10 @@ def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
 class _HeadingPath:
     """The headings that enclose a range; none if a new `#` begins in it. Starts must be asked in ascending order."""
 
-    def __init__(self, headings: tuple[Heading, ...]) -> None:
+    def __init__(self, headings: tuple[NoteHeading, ...]) -> None:
         self._headings = headings
         self._next = 0
-        self._open: list[Heading] = []
+        self._open: list[NoteHeading] = []
         self._tops = [heading.start for heading in headings if heading.level < _SECTION_LEVEL]
 
     def at(self, start: int, end: int) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class _HeadingPath:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _NotePart:
     """A part of a note that no chunk exceeds; `headings` returns those that enclose a range in it."""
 
     label: str
@@ -233,7 +233,7 @@ class _Part:
     place: Locator | None = None
 
 
-def _parts_of_markdown(note: Note) -> Iterator[_Part]:
+def _parts_of_markdown(note: Note) -> Iterator[_NotePart]:
     """Yield the text before the first `##`, the section of each `##`, and that of each `#` after one.
 
     The first part may have several `#`, as a short note is read as one passage; then it is called as the note.
@@ -244,17 +244,17 @@ def _parts_of_markdown(note: Note) -> Iterator[_Part]:
     ends = [*(heading.start for heading in cuts), note.body_end]
     tops = [heading for heading in headings if heading.level < _SECTION_LEVEL and heading.start < ends[0]]
     alone = tops[0].text if tops and tops == list(headings[:1]) else ""
-    yield _Part(alone or note.title, note.body_start, ends[0], path.at)
+    yield _NotePart(alone or note.title, note.body_start, ends[0], path.at)
     for heading, end in zip(cuts, ends[1:], strict=True):
-        yield _Part(heading.text or note.title, heading.start, end, path.at)
+        yield _NotePart(heading.text or note.title, heading.start, end, path.at)
 
 
-def _parts_of_document(note: Note) -> list[_Part]:
+def _parts_of_document(note: Note) -> list[_NotePart]:
     """Return the blocks with enough text for the format; all of them if none has."""
     form = format_of(note.path)
     least = form.least if form else 0
     parts = [
-        _Part(_label(note, block), block.start, block.end, partial(_same, block.headings), block.place)
+        _NotePart(_label(note, block), block.start, block.end, partial(_same, block.headings), block.place)
         for block in note.blocks
     ]
     return [part for part in parts if part.end - part.start >= least] or parts

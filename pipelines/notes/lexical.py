@@ -162,7 +162,7 @@ ChunkWords = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LexicalQuery:
     """A query's words and phrases as the full-text index stores them, with their weights."""
 
     weights: dict[str, int]
@@ -196,7 +196,7 @@ def whole_words(text: str) -> tuple[str, ...]:
 
 
 def telling_words(text: str) -> set[str]:
-    """Return the words of a text that a query for them would search for, in the form of `Wanted`."""
+    """Return the words of a text without stopwords, in the form of `LexicalQuery`."""
     return {folded((token,)) for token in index_tokens(text)} - STOPWORDS
 
 

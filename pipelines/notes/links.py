@@ -93,9 +93,9 @@ class Resolved:
 
 
 def name_key(path: str) -> str:
-    """Return the key by which a link's file is looked up: its last part, without case and in one Unicode form.
+    """Return the key under which links find a file: its last part, without case and in one Unicode form.
 
-    Diacritics and punctuation count, unlike when a question names a note (`retrieval.named.words_of_name`).
+    Diacritics and punctuation count, unlike in questions that name notes (`pipelines.search.names.words_of_name`).
     """
     return _lower(normal_form("NFC", path.rpartition("/")[2]))
 
@@ -116,7 +116,7 @@ def lookup_key(path: str) -> str:
 
 
 def target_name(target: str) -> str:
-    """Return the key by which a link's target is looked up."""
+    """Return the key under which a link finds its target."""
     return name_key(target.strip().rstrip("/"))
 
 

@@ -18,7 +18,7 @@ from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
-from pipelines.model import Heading, Link, LinkKind, Note
+from pipelines.model import Link, LinkKind, Note, NoteHeading
 from pipelines.notes.dates import read_dates
 from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import (
@@ -217,7 +217,7 @@ _MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
 
 @dataclass(slots=True)
 class _Found:
-    headings: list[Heading] = field(default_factory=list)
+    headings: list[NoteHeading] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
 
@@ -292,7 +292,7 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
         if heading:
             section = (_shown(children) if children else token.content)[:LONGEST_TITLE]
             level = int(opener.tag[1])
-            found.headings.append(Heading(level, section, line + 1, starts[line]))
+            found.headings.append(NoteHeading(level, section, line + 1, starts[line]))
             if citing is None or level <= citing:
                 citing = level if section.strip(" :").lower() in CITING_SECTIONS else None
         cites = citing is not None or footnotes > 0

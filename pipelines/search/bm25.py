@@ -284,7 +284,7 @@ class WordPostings:
             self._held -= len(self._postings.pop(next(iter(self._postings))).rows)
         return known
 
-    def look_up(self, cache: Cache, wanted: lexical.Wanted, hidden: Sequence[int] = ()) -> WordsFound:
+    def look_up(self, cache: Cache, wanted: lexical.LexicalQuery, hidden: Sequence[int] = ()) -> WordsFound:
         """Return where a question's words occur, as if the `hidden` chunks did not exist.
 
         Call this within a snapshot of the cache. Raises CacheError.
@@ -341,7 +341,7 @@ class WordPostings:
 
 
 def read_words(
-    cache: Cache, wanted: lexical.Wanted, ids: Sequence[int], hidden: Sequence[int] = ()
+    cache: Cache, wanted: lexical.LexicalQuery, ids: Sequence[int], hidden: Sequence[int] = ()
 ) -> WordsFound:
     """Read from the file where a question's words occur in these chunks; `hidden` ones do not count anywhere.
 

@@ -36,7 +36,7 @@ _SHORTEST, _LONGEST = 3, 200  # characters of a name; a passage's label has at m
 _MOST_QUALIFIERS = 4
 _FILES_AT_ONCE = 500
 _MOST_BY_PARTS = 5_000
-"""Upper bound on the symbols of a file that a question can name by parts; the others are named exactly."""
+"""Upper bound on a file's symbols that questions can name by parts; the others are named exactly."""
 _WRITTEN = re.compile(r"(?P<tick>`)?(?P<name>[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*)(?P<call>\()?")
 _BETWEEN = re.compile(r"\.|::|->|#")
 _NO_WORD = re.compile(r"[\W_]+")

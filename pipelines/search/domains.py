@@ -142,7 +142,7 @@ _Evidence = tuple[float, float]
 """The cosine and the BM25 of a hit's passage."""
 
 
-class Asked:
+class FederatedSearch:
     """Domains that are asked together. A domain that fails is left out from then on, with its error in `failed`."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -289,7 +289,7 @@ def _weighed(cosine: float, bm25: float, nearest: float, best: float, decay: flo
 # The notes that pass a question's filters, the newest first, where it asks for nothing else.
 
 
-def newest(asked: Asked, question: Question) -> list[Placed]:
+def newest(asked: FederatedSearch, question: Question) -> list[Placed]:
     """Return the notes that pass, without those that the question leaves out. Call this within `snapshots`."""
 
     def notes(source: Source) -> list[tuple[str, Placed]]:

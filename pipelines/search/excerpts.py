@@ -258,7 +258,7 @@ def plain(text: str) -> str:
 
 def plain_text(text: str) -> PlainText:
     """Read Markdown: emphasis, links, headings, lists, quotes, tables, HTML, comments, footnotes, embeds, escapes."""
-    reading = _Reading(text.replace(HIDDEN, "\ufffd"))
+    reading = _MarkedText(text.replace(HIDDEN, "\ufffd"))
     for rule in (_code_blocks, _verbatim, _lines, _links, _tables, _html, _emphasis):
         rule(reading)
     return reading.done()
@@ -269,7 +269,7 @@ def _visible(shown: str) -> str:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _MarkedText:
     """A text while rules are applied, with the places of verbatim text and of links."""
 
     now: str
@@ -317,7 +317,7 @@ def _only(match: re.Match[str], group: str) -> str:
     return HIDDEN * (start - match.start()) + match[group] + HIDDEN * (match.end() - end)
 
 
-def _code_blocks(reading: _Reading) -> None:
+def _code_blocks(reading: _MarkedText) -> None:
     """Keep the lines of code blocks as they are, and hide their fences."""
     text = reading.now
     fences = list(_FENCE.finditer(text)) if "```" in text or "~~~" in text else []
@@ -345,7 +345,7 @@ def _begins_inside(text: str, fences: list[re.Match[str]]) -> bool:
     return odd and not text.startswith("#") and not fences[0]["info"] and not fences[-1]["info"]
 
 
-def _verbatim(reading: _Reading) -> None:
+def _verbatim(reading: _MarkedText) -> None:
     """Keep code, formulas, addresses and escaped characters from all later rules, and hide comments."""
 
     def change(match: re.Match[str]) -> str:
@@ -368,14 +368,14 @@ def _verbatim(reading: _Reading) -> None:
     reading.apply(_VERBATIM, change)
 
 
-def _lines(reading: _Reading) -> None:
+def _lines(reading: _MarkedText) -> None:
     """Hide marks at the beginning or end of lines, or whole lines: headings, lists, quotes, rules, block ids."""
     reading.has_tables = "|" in reading.now and _HAS_DELIMITERS.search(reading.now) is not None
     reading.apply(_LINE_MARKS, _hide)
     reading.apply(_LINE_ENDS, _hide)
 
 
-def _links(reading: _Reading) -> None:
+def _links(reading: _MarkedText) -> None:
     """Show the text of each link; show nothing of embeds, footnote marks and reference definitions."""
 
     def change(match: re.Match[str]) -> str:
@@ -408,7 +408,7 @@ def _wikilink(match: re.Match[str]) -> str:
     return shown.ljust(len(match[0]), HIDDEN)
 
 
-def _tables(reading: _Reading) -> None:
+def _tables(reading: _MarkedText) -> None:
     """Show the cells of table rows, with a dot between them."""
     if "|" in reading.now:
         reading.apply(_ANY_ROW if reading.has_tables else _ROW, _row)
@@ -428,14 +428,14 @@ def _row(match: re.Match[str]) -> str:
     return shown
 
 
-def _html(reading: _Reading) -> None:
+def _html(reading: _MarkedText) -> None:
     """Hide HTML tags, and show a link in angle brackets without the brackets."""
     if "<" in reading.now:
         reading.apply(_AUTOLINK, lambda m: _only(m, "address"))
         reading.now = without_tags(reading.now, HIDDEN)
 
 
-def _emphasis(reading: _Reading) -> None:
+def _emphasis(reading: _MarkedText) -> None:
     """Hide the marks of emphasis, from the innermost outwards, and those that lost their counterpart to a cut."""
 
     def change(match: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.passages import Quantized, quantized_of_chunks
 from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError
 from pipelines.question import Question
-from pipelines.search.domains import Asked, Placed, cosines_of, newest
+from pipelines.search.domains import FederatedSearch, Placed, cosines_of, newest
 from pipelines.search.excerpts import (
     Excerpt,
     Sentence,
@@ -56,7 +56,7 @@ def find(
     `depth`: how many passages each retriever returns, if not what `k` needs. A note whose file is gone is left out.
     While the vault is unavailable (`present` false), nothing can be checked: no hit is left out or called stale.
     """
-    asked = Asked(sources)
+    asked = FederatedSearch(sources)
     return _first(asked, lambda: asked.rank(question, depth or depth_for(k), now), k, root, present=present)
 
 
@@ -64,12 +64,12 @@ def find_newest(
     sources: Sequence[Source], question: Question, k: int, *, root: Path, present: bool
 ) -> tuple[list[Found], dict[str, CacheError]]:
     """Return the `k` newest notes that pass what a question has besides words, as `find` does the best."""
-    asked = Asked(sources)
+    asked = FederatedSearch(sources)
     return _first(asked, lambda: newest(asked, question), k, root, present=present)
 
 
 def _first(
-    asked: Asked, order: Callable[[], Sequence[Placed]], k: int, root: Path, *, present: bool
+    asked: FederatedSearch, order: Callable[[], Sequence[Placed]], k: int, root: Path, *, present: bool
 ) -> tuple[list[Found], dict[str, CacheError]]:
     kept: list[tuple[Placed, bool | None]]
     with asked.snapshots():

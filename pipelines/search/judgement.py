@@ -17,7 +17,7 @@ from pipelines.cache import passages
 from pipelines.cache.cache import Cache
 from pipelines.cache.passages import ChunkRow, quantized_of_chunks
 from pipelines.language import Language, language_of
-from pipelines.notes.lexical import Wanted
+from pipelines.notes.lexical import LexicalQuery
 from pipelines.question import Question
 from pipelines.search.bm25 import Statistics
 from pipelines.search.fusion import Found
@@ -46,7 +46,7 @@ _CERTAIN = 0.999
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _WordMatch:
     """What a passage has of a question's words: their share, weighted by rarity, and whether it has the phrase."""
 
     share: float
@@ -104,7 +104,7 @@ def _words(
     by_domain: Mapping[str, Sequence[Found]],
     sources: Mapping[str, Source],
     question: Question,
-) -> dict[tuple[str, int], _Words]:
+) -> dict[tuple[str, int], _WordMatch]:
     """Return what each hit has of the question's weighted terms and of its phrases, by domain and passage.
 
     A long section is cut into overlapping windows, which may separate the words of the question. The windows before
@@ -116,7 +116,7 @@ def _words(
         slug: _windows(sources[slug].cache, [one.chunk for one in own]) for slug, own in by_domain.items()
     }
     ids = {slug: [*chain.from_iterable(own.values())] for slug, own in windows.items()}
-    wanted = Wanted(dict.fromkeys(every, 1))
+    wanted = LexicalQuery(dict.fromkeys(every, 1))
     lookups = {slug: source.look_up(wanted, ids.get(slug, ())) for slug, source in sources.items()}
     idfs = _idfs(reduce(add, (one.statistics for one in lookups.values()))) if lookups else []
     worths = [terms[term] * idf for term, idf in zip(terms, idfs, strict=False)]
@@ -126,7 +126,7 @@ def _words(
         for chunk, around in own.items():
             had = sum(worth for worth, has in zip(worths, having, strict=False) if not has.isdisjoint(around))
             is_phrase = any(not having[every.index(one)].isdisjoint(around) for one in phrases)
-            evidence[slug, chunk] = _Words(had / sum(worths) if worths else 0.0, is_phrase)
+            evidence[slug, chunk] = _WordMatch(had / sum(worths) if worths else 0.0, is_phrase)
     return evidence
 
 

@@ -217,7 +217,7 @@ def terms_of(text: str) -> dict[str, str]:
 
 
 def is_in_keywords(question: str) -> bool:
-    """Say whether a question has at most six words (of CJK: twelve characters): a longer one rarely names a note."""
+    """Say whether a question has at most six words (of CJK: twelve characters): longer ones rarely name notes."""
     return sum(0.5 if _IS_CJK.match(word) else 1 for word in lexical.whole_words(question)) <= _MOST_KEYWORDS
 
 

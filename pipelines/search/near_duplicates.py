@@ -25,7 +25,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Passage:
+class _ComparedPassage:
     """What is compared of a note's best passage: its words, its numbers, and its vector with the model's name.
 
     A note without text has no `words` and is like no other, because two drafts may share a title.
@@ -36,7 +36,7 @@ class _Passage:
     model: str
     vector: Vector | None
 
-    def is_like(self, other: _Passage) -> bool:
+    def is_like(self, other: _ComparedPassage) -> bool:
         """Say whether two passages have the same text, or are as near as copies are for their model.
 
         Passages with different numbers are not alike: the reports of two quarters are two notes, however near they
@@ -64,7 +64,7 @@ def fold_near_duplicates(
     never folded.
     """
     folded: list[Folded] = []
-    passages: list[_Passage] = []
+    passages: list[_ComparedPassage] = []
     name = fold_name(question.text.strip().strip('"'))
     for one in found:
         passage = _passage(one, models.get(one.domain, ""), vectors.get((one.domain, one.hit.chunk_id)))
@@ -77,9 +77,9 @@ def fold_near_duplicates(
     return folded
 
 
-def _passage(one: Found, model: str, vector: Vector | None) -> _Passage:
+def _passage(one: Found, model: str, vector: Vector | None) -> _ComparedPassage:
     words = "" if one.chunk.is_names_alone else " ".join(one.chunk.text.split()).casefold()
-    return _Passage(words, frozenset(_NUMBER.findall(words)), model, vector)
+    return _ComparedPassage(words, frozenset(_NUMBER.findall(words)), model, vector)
 
 
 def _is_called(one: Found, name: str) -> bool:

@@ -23,7 +23,7 @@ from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.notes import first_chunks
 from pipelines.cache.passages import Quantized, chunks_of_names, later_chunks_with_links, quantized_of_chunks
 from pipelines.model import Decay, Domain, NoteFacts, moment_of
-from pipelines.notes.lexical import Wanted, telling_words
+from pipelines.notes.lexical import LexicalQuery, telling_words
 from pipelines.question import Question
 from pipelines.search.bm25 import WordPostings, WordsFound, read_words
 from pipelines.search.code import AskedSymbols, SymbolNames, add_imported, ask_symbols, lift_filenames
@@ -65,7 +65,7 @@ _LINK = re.compile(
 def share_of_links(text: str) -> float:
     """Return the share of a Markdown text that is links or addresses, ignoring white space and its first heading.
 
-    In a list, a label before a link belongs to it, and items that are names count up to as much as the links do.
+    In a list, a label belongs to the link after it, and items that are names count up to as much as the links do.
     """
     body = text.partition("\n")[2] if text.startswith("#") else text
     links = names = 0
@@ -415,7 +415,7 @@ class Source:
         return stage("words")(partial(store.matching, self.cache, wanted.expression()))
 
     def _read_matches(
-        self, wanted: Wanted, depth: int, only: Sequence[int] | None
+        self, wanted: LexicalQuery, depth: int, only: Sequence[int] | None
     ) -> list[tuple[int, float]]:
         """Return what `matches` promises, from the file, where FTS5's own BM25 would count hidden chunks."""
         if only is None:
@@ -425,7 +425,7 @@ class Source:
     def _hidden_chunks(self) -> list[int]:
         return store.chunks_of_notes(self.cache, self.hidden, (), None) if self.hidden else []
 
-    def look_up(self, wanted: Wanted, ids: Sequence[int]) -> WordsFound:
+    def look_up(self, wanted: LexicalQuery, ids: Sequence[int]) -> WordsFound:
         """Return where the question's words occur, at least in these chunks, which are not hidden.
 
         Raises CacheError.
@@ -688,7 +688,7 @@ def _by_words_of_names(candidates: Candidates, hits: list[Hit], _weight: float) 
     names = source.names.sharing(source.cache, words, _paths(hits))
     if not names:
         return None
-    rarity = source.look_up(Wanted(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
+    rarity = source.look_up(LexicalQuery(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
     telling = dict(zip(words, rarity, strict=True))
     shares = {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
     return lift_by_words(hits, shares)

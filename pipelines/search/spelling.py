@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from rapidfuzz.distance import OSA
 
 from pipelines.cache import search
-from pipelines.notes.lexical import Wanted, fold_letters, index_tokens, telling_words
+from pipelines.notes.lexical import LexicalQuery, fold_letters, index_tokens, telling_words
 from pipelines.question import MOST_TERMS, Question
 from pipelines.search.rank import Source
 
@@ -50,7 +50,7 @@ def corrected(sources: Sequence[Source], question: Question, count_tokens: Count
 def _unknown(sources: Sequence[Source], words: Sequence[str]) -> list[str]:
     """Return the words that no note has."""
     terms = [" ".join(index_tokens(word)) for word in words]
-    wanted = Wanted(dict.fromkeys(terms, 1))
+    wanted = LexicalQuery(dict.fromkeys(terms, 1))
     counts = [one.look_up(wanted, ()).statistics.having for one in sources]
     known = {term for having in counts for term, count in zip(wanted.weights, having, strict=True) if count}
     return [word for word, term in zip(words, terms, strict=True) if term not in known]

@@ -40,8 +40,8 @@ class Effort:
 
     `seeds`: how many notes to start from. `beam`: how many notes each hop continues with. `prune`: the lowest
     similarity that is kept. `target` and `floor`: stop at `target` notes whose mean similarity reaches `floor` (None:
-    never). `decay_filters`: a decay weight of 0 drops a note. Each hop reads at most `budget` embeddings, including
-    the seeds'.
+    never). `decay_filters`: notes with a decay weight of 0 are dropped. Each hop reads at most `budget`
+    embeddings, including the seeds'.
     """
 
     seeds: int
@@ -409,7 +409,7 @@ def _without_gone(found: Found, cache: Cache, root: Path) -> Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class WalkDifference:
     """The notes that only the deep walk kept, most similar first, and those that only the fast walk kept."""
 
     added: tuple[str, ...]
@@ -451,11 +451,11 @@ def retrieve(
     )
 
 
-def compare(fast: Found, deep: Found) -> Difference:
+def compare(fast: Found, deep: Found) -> WalkDifference:
     """Return what deep mode adds, and what it leaves out because better notes filled the beam."""
     known, wide = {note.path for note in fast.kept}, {note.path for note in deep.kept}
     by_similarity = sorted(deep.kept, key=lambda note: (-(note.similarity or 0.0), note.path))
-    return Difference(
+    return WalkDifference(
         added=tuple(note.path for note in by_similarity if note.path not in known),
         lost=tuple(note.path for note in fast.kept if note.path not in wide),
     )

@@ -14,7 +14,7 @@ from pipelines.state.state import AGE, SYSTEM_CLOCKS, Clocks, open_state
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ReportedProblem:
     """A current problem.
 
     `kind` is a constant name, `subject` a domain, a path or empty. `message` says what happened, to what, and what to
@@ -58,13 +58,13 @@ class Problems:
             with transaction(self._con):
                 self._con.execute("DELETE FROM problem WHERE kind = ? AND subject = ?", (kind, subject))
 
-    def reported(self) -> list[Problem]:
+    def reported(self) -> list[ReportedProblem]:
         """Return the problems that are currently reported, oldest first. Raises CacheError."""
         found = select(
             self._con, "SELECT kind, subject, message, since FROM problem ORDER BY since, kind, subject"
         )
         return [
-            Problem(kind=kind, subject=subject, message=message, since=since)
+            ReportedProblem(kind=kind, subject=subject, message=message, since=since)
             for kind, subject, message, since in found
         ]
 

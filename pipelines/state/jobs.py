@@ -294,7 +294,7 @@ class History:
         paths: Sequence[str] = (),
         waited_ms: float | None = None,
     ) -> int:
-        """Record that a worker started a job; return the job's id. Raises StorageUnavailableError."""
+        """Record the start of a job; return the job's id. Raises StorageUnavailableError."""
         with transaction(self._con):
             (number,) = one(
                 self._con,

@@ -112,7 +112,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonFacts:
     """What the last comparison of the disk with the ledgers found, by domain, and how long it took.
 
     `others`, by domain and format: files that could be indexed, but are not asked for.
@@ -172,7 +172,7 @@ class ReviewState(NamedTuple):
 
 
 HELD: Subject[Hold] = Subject("held", Hold, is_momentary=True)
-COMPARISON: Subject[Compared] = Subject("comparison", Compared, is_momentary=True)
+COMPARISON: Subject[ComparisonFacts] = Subject("comparison", ComparisonFacts, is_momentary=True)
 EMBEDDING_SPEED: Subject[EmbeddingSpeed] = Subject("embed", EmbeddingSpeed, is_momentary=True)
 EMBEDDER: Subject[EmbedderFacts] = Subject("embedder", EmbedderFacts, is_momentary=True)
 REFUSED: Subject[RefusedMessages] = Subject("refused", RefusedMessages, is_momentary=True)
@@ -220,7 +220,7 @@ SUBJECTS: tuple[Subject[Any], ...] = (
 # The operator's decisions about indexing, kept in `state.db`: paused domains and dismissed notes.
 
 
-class Decisions:
+class OperatorDecisions:
     """The operator's decisions over a connection to `state.db`."""
 
     def __init__(self, con: apsw.Connection) -> None:
@@ -295,7 +295,7 @@ class State:
         self._folder = folder
         self._clocks = clocks
         self._con = open_state(folder)
-        self.decisions = Decisions(self._con)
+        self.decisions = OperatorDecisions(self._con)
 
     @property
     def con(self) -> apsw.Connection:

@@ -128,7 +128,7 @@ def path_now(
         and _has_the_text(cache, path, known)
     ]
     if len(fits) > 1 or _has_twins(cache, proposals, change):
-        # Equal notes are told apart by the names of their files, which a moved folder leaves as they are.
+        # The names of their files distinguish equal notes; a moved folder leaves the names as they are.
         same = [path for path in fits if PurePosixPath(path).name == PurePosixPath(change.path).name]
         if len(same) != 1 and fits:
             raise NoteVanishedError(
@@ -190,13 +190,13 @@ class Promotion:
 
     applied: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str, str]] = field(default_factory=list)
-    put_off: list[str] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
 
     def add(self, more: Promotion) -> None:
         """Add the result of another run."""
         self.applied += more.applied
         self.refused += more.refused
-        self.put_off = more.put_off
+        self.postponed = more.postponed
 
 
 def promote(notes: Notes, at: str) -> Promotion:
@@ -253,10 +253,10 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
     except NoteVanishedError:
         _miss(notes, path, wanted, at, done)
     except NoteChangedError:
-        done.put_off.append(path)
+        done.postponed.append(path)
     except NoteError as error:
         if error.retry_helps:
-            done.put_off.append(path)
+            done.postponed.append(path)
         else:
             # Only another kind of file can never have a tag; what is wrong with a note can be corrected.
             _refuse(notes, wanted, str(error), at, done, waits=files.is_markdown(path))
@@ -287,7 +287,7 @@ def _name_after(notes: Notes, tag: str, since: str) -> str:
 def _miss(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
     """Refuse the tags of a note that is gone, unless it may only have moved, which pending work will show."""
     if notes.cache.leases.owes("words"):
-        done.put_off.append(path)
+        done.postponed.append(path)
     else:
         _refuse(notes, wanted, f"{path!r} no longer exists", at, done)
 

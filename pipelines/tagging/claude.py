@@ -72,7 +72,7 @@ _MOST_COUNTED = 10**9  # tokens; no model reads or writes as many
 
 
 @dataclass(frozen=True, slots=True)
-class NoteText:
+class PromptText:
     """The parts of a note that are sent: its title, and its body without frontmatter. The note's path stays here."""
 
     title: str
@@ -80,7 +80,7 @@ class NoteText:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposerAnswer:
     """A proposer's suggestions for a note, best first, and the cost of the answer in US dollars."""
 
     suggestions: tuple[Suggestion, ...]
@@ -108,7 +108,7 @@ class HaikuProposer:
             api_key=api_key, base_url=base_url or API, timeout=timeout_s, max_retries=0, open_telemetry=False
         )
 
-    def propose(self, note: NoteText, taxonomy: Taxonomy) -> Proposed:
+    def propose(self, note: PromptText, taxonomy: Taxonomy) -> ProposerAnswer:
         """Return one to five active tags of the vocabulary for a note, or none if the model finds none that fits.
 
         They may include tags that the note already has. Raises ProposerBusyError if a later try may succeed,
@@ -116,20 +116,20 @@ class HaikuProposer:
         """
         active = [entry for entry in taxonomy.entries if entry.status == "active"]
         if not active:
-            return Proposed((), 0.0)
+            return ProposerAnswer((), 0.0)
         message = self._ask(note, active)
         cost = 0.0
         try:
             cost = _cost(self.model, message.usage)
             if message.stop_reason == "refusal":
-                return Proposed((), cost)
+                return ProposerAnswer((), cost)
             if message.stop_reason != "end_turn":
                 raise ProposerBusyError(
                     f"{self.model} sent an incomplete answer ({message.stop_reason}); try again",
                     cost_usd=cost,
                 )
             text = "".join(block.text for block in message.content if block.type == "text")
-            return Proposed(_suggestions(json.loads(text), {entry.tag for entry in active}), cost)
+            return ProposerAnswer(_suggestions(json.loads(text), {entry.tag for entry in active}), cost)
         # The client validates nothing: any part of an answer may be missing or of another type.
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise ProposerBusyError(
@@ -141,7 +141,7 @@ class HaikuProposer:
         """Close the connections that are kept alive."""
         self._client.close()
 
-    def _ask(self, note: NoteText, active: Sequence[TagEntry]) -> Any:
+    def _ask(self, note: PromptText, active: Sequence[TagEntry]) -> Any:
         """Return the API's unchecked answer. Raises ProposerError, ProposerBusyError."""
         system: TextBlockParam = {
             "type": "text",
@@ -190,7 +190,7 @@ def _vocabulary_line(entry: TagEntry) -> str:
     return _encodable(json.dumps(line, ensure_ascii=False))
 
 
-def _fenced(note: NoteText) -> str:
+def _fenced(note: PromptText) -> str:
     """Return a note as JSON, so that nothing in it can end the fence."""
     return _encodable(
         json.dumps({"title": note.title, "text": note.text[:MOST_CHARACTERS]}, ensure_ascii=False)

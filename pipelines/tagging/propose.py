@@ -22,7 +22,7 @@ from pipelines.model import Domain, Note, Suggestion, Taxonomy, as_iso
 from pipelines.notes.markdown import read_note
 from pipelines.notes.privacy import may_leave
 from pipelines.state.tags import OPERATOR, Looked, Outcome, Proposals
-from pipelines.tagging.claude import HaikuProposer, NoteText
+from pipelines.tagging.claude import HaikuProposer, PromptText
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, tag_text
 from pipelines.tagging.vocabulary import find, renamed
 from pipelines.vault import files
@@ -224,7 +224,7 @@ class ProposalContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Examination:
     """The outcome of examining a note."""
 
     outcome: Outcome
@@ -287,7 +287,7 @@ def _leave_former_text(context: ProposalContext, path: str, note_hash: str, at: 
 
 
 def _record(
-    context: ProposalContext, note: Note, note_hash: str, answer: _Answer, attempts: int, now: datetime
+    context: ProposalContext, note: Note, note_hash: str, answer: _Examination, attempts: int, now: datetime
 ) -> Outcome:
     """Record the tags that a note lacks, and that it was examined; return the outcome."""
     names = {tag.casefold() for tag in note.tags}
@@ -313,7 +313,9 @@ def _record(
     return outcome
 
 
-def _why_nothing(context: ProposalContext, note: Note, answer: _Answer, lacking: Sequence[str]) -> str | None:
+def _why_nothing(
+    context: ProposalContext, note: Note, answer: _Examination, lacking: Sequence[str]
+) -> str | None:
     """Return why no tag waits or was accepted after a note was examined; None: one was proposed, now or earlier."""
     if lacking:
         known = context.proposals.of_note(context.domain.slug, note.path)
@@ -336,7 +338,7 @@ def _read(context: ProposalContext, path: str, note_hash: str) -> Note | None:
     return read_note(path, content.data) if content and content.sha256 == note_hash else None
 
 
-def _ask(context: ProposalContext, note: Note, attempts: int, now: datetime) -> _Answer:
+def _ask(context: ProposalContext, note: Note, attempts: int, now: datetime) -> _Examination:
     if context.haiku is None:
         return _local(context, note)
     kept = may_leave(
@@ -353,35 +355,35 @@ def _ask(context: ProposalContext, note: Note, attempts: int, now: datetime) -> 
     if notes >= context.budget.notes or dollars >= context.budget.dollars:
         midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
         reason = f"today's budget is used ({notes} note{'' if notes == 1 else 's'}, {dollars:.4f} dollars)"
-        return _Answer("failed", reason=reason, next_attempt=midnight.timestamp())
+        return _Examination("failed", reason=reason, next_attempt=midnight.timestamp())
     return _paid(context, context.haiku, note, attempts, now)
 
 
 def _paid(
     context: ProposalContext, haiku: HaikuProposer, note: Note, attempts: int, now: datetime
-) -> _Answer:
+) -> _Examination:
     """Ask Claude. Every request counts towards the budget, even one that fails."""
     cost = 0.0
     try:
         proposed = haiku.propose(
-            NoteText(note.title, note.text[note.body_start : note.body_end]), context.taxonomy
+            PromptText(note.title, note.text[note.body_start : note.body_end]), context.taxonomy
         )
         cost = proposed.cost_usd
     except ProposerBusyError as error:
         cost = error.cost_usd
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempts)
         wait = max(pause, error.retry_after or 0.0)
-        return _Answer("failed", reason=str(error), next_attempt=now.timestamp() + wait)
+        return _Examination("failed", reason=str(error), next_attempt=now.timestamp() + wait)
     except ProposerError as error:
-        return _Answer("failed", reason=str(error), next_attempt=now.timestamp() + _LONGEST_PAUSE)
+        return _Examination("failed", reason=str(error), next_attempt=now.timestamp() + _LONGEST_PAUSE)
     finally:
         context.proposals.spending.add(now.date().isoformat(), haiku.model, cost)
-    return _Answer("proposed", proposed.suggestions, haiku.model)
+    return _Examination("proposed", proposed.suggestions, haiku.model)
 
 
-def _local(context: ProposalContext, note: Note, reason: str | None = None) -> _Answer:
+def _local(context: ProposalContext, note: Note, reason: str | None = None) -> _Examination:
     body = note.text[note.body_start : note.body_end]
     # The vector of a note without text is that of its names.
     vector = mean_vector(vectors_of(context.cache, note.path)) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
-    return _Answer("proposed", context.local().propose(weighed, context.domain.threshold), LOCAL, reason)
+    return _Examination("proposed", context.local().propose(weighed, context.domain.threshold), LOCAL, reason)

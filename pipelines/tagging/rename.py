@@ -1,7 +1,7 @@
 """Apply a taxonomy's renames to all notes of its domain: plan them, record them in a journal, then carry them out.
 
-The journal contains the renames and the notes' paths, but not their bytes. Renaming is idempotent: whatever state a
-crash or a person left a note in, it is renamed again from its current content. So an interrupted run is always
+The journal contains the renames and the notes' paths, but not their bytes. Renaming is idempotent: whatever a
+crash or a person did to a note, it is renamed again from its current content. So an interrupted run is always
 finished, and what a person wrote meanwhile stays. The taxonomy is changed after the last note, and the journal is
 deleted when all is done. A run over several domains is recorded as a whole before any of its journals is written.
 """
@@ -33,7 +33,7 @@ _LIMIT = 1_000_000_000  # bytes: a started run is finished even if the limit in 
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileEdit:
     """A file that renaming changes, with its bytes before and after."""
 
     path: str
@@ -55,12 +55,12 @@ class Plan:
 
     renames: tuple[tuple[str, str], ...]
     taxonomy: str
-    changes: tuple[Change, ...]
+    changes: tuple[FileEdit, ...]
     refused: tuple[Refusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RenameReport:
     """The result of a run: the files changed, those that could not be changed, the notes that no longer exist.
 
     `finished`: the renames are applied and removed from the taxonomy. If it is false and the run had begun, the
@@ -102,7 +102,7 @@ def plan(
             refused.append(Refusal(path, str(error)))
             continue
         if after != data:
-            changes.append(Change(path, data, after))
+            changes.append(FileEdit(path, data, after))
     try:
         _taxonomy_without(taxonomy[1], pairs)
     except TaxonomyError as error:
@@ -161,7 +161,7 @@ def began_at(journal: Path) -> str:
     return written.at if written else ""
 
 
-def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
+def recover(root: Path, journal: Path, replace: Replace) -> RenameReport | None:
     """Finish what a crash or a refused file left unfinished; return None if nothing is.
 
     A damaged journal is discarded. The journal is complete before the first note is changed, and while the taxonomy
@@ -175,7 +175,7 @@ def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class UndoneRenames:
     """The result of undoing renames: the files restored, and those left alone with the reason.
 
     `finished`: another try would not help, because the files left alone were changed since or are gone.
@@ -188,7 +188,7 @@ class TakenBack:
 
 def take_back(
     files: Iterable[RenamedFile], renames: Mapping[str, str], taxonomy: str, root: Path, replace: Replace
-) -> TakenBack:
+) -> UndoneRenames:
     """Restore files exactly as they were before a run; a file whose renamed part was edited since is left alone.
 
     `renames` are those of the run (old name -> new), and `taxonomy` is the file that contained them.
@@ -213,10 +213,10 @@ def take_back(
             left.append(Refusal(file.path, str(error)))
         else:
             done.append(file.path)
-    return TakenBack(tuple(done), tuple(left), finished)
+    return UndoneRenames(tuple(done), tuple(left), finished)
 
 
-def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> Report:
+def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> RenameReport:
     changed, refused, vanished = [], [], []
     rules = dict(written.renames)
 
@@ -236,7 +236,7 @@ def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> R
     if not refused:
         journal.unlink(missing_ok=True)
         sync_folder(journal.parent)
-    return Report(tuple(changed), tuple(refused), tuple(vanished), finished=not refused)
+    return RenameReport(tuple(changed), tuple(refused), tuple(vanished), finished=not refused)
 
 
 def _edit(root: Path, path: str, edited: Callable[[bytes], bytes], replace: Replace) -> bool:

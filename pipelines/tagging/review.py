@@ -16,7 +16,7 @@ from pipelines.model import Domain
 from pipelines.state.tags import Proposal
 from pipelines.tagging import vocabulary
 from pipelines.tagging.apply import Notes, Promotion, promote
-from pipelines.tagging.review_file import MARKER, Kept, QueuedNote, QueuedTag, Reading, read, render
+from pipelines.tagging.review_file import MARKER, KeptText, QueuedNote, QueuedTag, Reading, read, render
 from pipelines.tagging.vocabulary import TaxonomyFile, add_tag
 from pipelines.vault import files
 from pipelines.vault import paths as beneath
@@ -96,7 +96,7 @@ def review(context: ReviewContext, at: str, late: bytes | None = None) -> Review
     raise NoteChangedError(f"{_raw(context)!r} is being written to; it will be read when it is quiet")
 
 
-def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
+def _missing(more: Sequence[KeptText], there: Sequence[KeptText]) -> list[KeptText]:
     """Return the lines of kept text that are not there yet."""
     known = {line for one in there for line in one.text.split("\n")}
     left = [

@@ -82,7 +82,7 @@ class QueuedNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptText:
     """Text that a person wrote and that is not a decision, verbatim, with lines joined by line feeds.
 
     `path` is the note that it was written under, None for no note, and `""` for frontmatter, which stays at the top.
@@ -97,7 +97,7 @@ def render(
     waiting: int,
     page: str,
     *,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[KeptText] = (),
     message: str | None = None,
 ) -> str:
     """Write a page: instructions, the notes in their order, kept text, and how many more tags wait.
@@ -459,7 +459,7 @@ def _bare(word: str) -> str:
 
 
 def _item_named(note: QueuedNote, written: str, name: str) -> QueuedTag | None:
-    """Return the one item of a note that a line without a comment means."""
+    """Return the item that a line without a comment means, if only one of the note's items fits."""
     whole = [tag for tag in note.tags if seal(label(tag)) == seal(written)]
     found = whole or [tag for tag in note.tags if folded(_bare(tag_name(tag))) == folded(name)]
     return found[0] if len(found) == 1 else None
@@ -495,7 +495,7 @@ class Reading:
     rejected: frozenset[int] = frozenset()
     typed: tuple[tuple[str, str], ...] = ()
     additions: tuple[tuple[str, str], ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptText, ...] = ()
     elsewhere: Mapping[int, bool] = field(default_factory=dict)
     damaged: str | None = None
 
@@ -518,7 +518,7 @@ def read(text: str, known: Sequence[QueuedNote], page: str, find: Callable[[str]
             reader.read(number, line)
     top = LINE_END.sub("\n", text[:front]).strip("\ufeff\n")
     reading = _decisions(reader, re.sub(r"\W", "", page).lower())
-    return replace(reading, kept=((Kept("", top),) if top else ()) + _blocks(reader.kept, lines))
+    return replace(reading, kept=((KeptText("", top),) if top else ()) + _blocks(reader.kept, lines))
 
 
 def _decisions(reader: LineReader, page: str) -> Reading:
@@ -558,7 +558,7 @@ def _damage(pages: Sequence[tuple[str, str]], page: str, gone: int, shown: int) 
     return None
 
 
-def _blocks(kept: Mapping[int, tuple[str | None, str]], lines: Sequence[str]) -> tuple[Kept, ...]:
+def _blocks(kept: Mapping[int, tuple[str | None, str]], lines: Sequence[str]) -> tuple[KeptText, ...]:
     """Join the kept lines under each note; other lines between them become one blank line."""
     texts: dict[str | None, str] = {}
     before: dict[str | None, int] = {}
@@ -569,4 +569,4 @@ def _blocks(kept: Mapping[int, tuple[str | None, str]], lines: Sequence[str]) ->
             texts[path] += "\n" * blank
         texts[path] = texts.get(path, "") + text
         before[path] = number
-    return tuple(Kept(path, text) for path, text in texts.items())
+    return tuple(KeptText(path, text) for path, text in texts.items())

@@ -40,7 +40,7 @@ _NO_LINE_END = re.compile(r"[^\r\n]")
 _PARSER = MarkdownIt("commonmark").disable("inline")
 
 
-class Item(NamedTuple):
+class ListItem(NamedTuple):
     """A list item: its first paragraph on one line, its lines (`first` from 0, `end` exclusive), its section."""
 
     text: str
@@ -50,7 +50,7 @@ class Item(NamedTuple):
     renames: bool
 
 
-class Section(NamedTuple):
+class VocabularySection(NamedTuple):
     """A heading and its content up to the next heading: lines from 0, `end` exclusive."""
 
     title: str
@@ -59,14 +59,14 @@ class Section(NamedTuple):
     renames: bool
 
 
-def read_outline(text: str) -> tuple[list[Item], list[Section]]:
+def read_outline(text: str) -> tuple[list[ListItem], list[VocabularySection]]:
     """Return the list items and the sections outside code, quotes, comments and frontmatter."""
     front = read_frontmatter(text).end
     body = _FENCE_OR_COMMENT.sub(_blank_comment, text[front:])
     shift = len(line_starts(text[:front])) - 1
     tokens = _PARSER.parse(body)
-    items: list[Item] = []
-    sections = [Section("", shift, shift, renames=False)]
+    items: list[ListItem] = []
+    sections = [VocabularySection("", shift, shift, renames=False)]
     quotes, renames_level = 0, 0
     for index, token in enumerate(tokens[:-1]):
         quotes += token.nesting if token.type.startswith("blockquote") else 0
@@ -77,11 +77,11 @@ def read_outline(text: str) -> tuple[list[Item], list[Section]]:
                 renames_level = level if title.casefold() == RENAMES.casefold() else 0
             first = token.map[0] + shift
             sections[-1] = sections[-1]._replace(end=first)
-            sections.append(Section(title, first, first, renames=renames_level > 0))
+            sections.append(VocabularySection(title, first, first, renames=renames_level > 0))
         elif token.type == "list_item_open" and tokens[index + 1].type == "paragraph_open" and not quotes:
             first, end = tokens[index + 1].map or (0, 0)
             content = " ".join(tokens[index + 2].content.split())
-            items.append(Item(content, first + shift, end + shift, sections[-1].title, renames_level > 0))
+            items.append(ListItem(content, first + shift, end + shift, sections[-1].title, renames_level > 0))
     sections[-1] = sections[-1]._replace(end=len(split_lines(text)))
     return items, sections
 
@@ -282,7 +282,7 @@ def _clean(name: str) -> str:
     return name.strip(" *`").removeprefix("#").strip("/")
 
 
-def _entries(items: Sequence[Item], errors: list[tuple[int, str]]) -> Iterator[TagEntry]:
+def _entries(items: Sequence[ListItem], errors: list[tuple[int, str]]) -> Iterator[TagEntry]:
     lines: dict[str, int] = {}
     for item in items:
         line = item.first + 1
@@ -301,7 +301,7 @@ def _entries(items: Sequence[Item], errors: list[tuple[int, str]]) -> Iterator[T
         yield entry
 
 
-def _entry(item: Item) -> TagEntry | None:
+def _entry(item: ListItem) -> TagEntry | None:
     """Parse a tag's list item; return None if it is prose. Raises ValueError with the reason if it is invalid."""
     text, facts = item.text, []
     while (match := _FACTS.search(text)) and any(_FACT.match(part.strip()) for part in match[1].split(";")):
@@ -341,14 +341,14 @@ def _is_short(text: str) -> bool:
     return len(text.split()) <= _LONGEST_NAME
 
 
-def _is_meant_as_tag(item: Item) -> bool:
+def _is_meant_as_tag(item: ListItem) -> bool:
     try:
         return _entry(item) is not None
     except ValueError:
         return True
 
 
-def _rename(item: Item) -> tuple[str, str] | None:
+def _rename(item: ListItem) -> tuple[str, str] | None:
     """Parse a rename's list item; return None if it is prose. Raises ValueError with the reason if it is invalid."""
     text = item.text
     old, *rest = (_clean(name) for name in _ARROW.split(text))
@@ -363,7 +363,7 @@ def _rename(item: Item) -> tuple[str, str] | None:
 
 
 def find_renames(
-    items: Sequence[Item], entries: Sequence[TagEntry], errors: list[tuple[int, str]]
+    items: Sequence[ListItem], entries: Sequence[TagEntry], errors: list[tuple[int, str]]
 ) -> dict[int, tuple[str, str]]:
     """Return the renames by the first line of their item (from 0); add what is wrong with others to `errors`."""
     written: dict[str, tuple[str, str, int]] = {}

@@ -59,7 +59,7 @@ def _valid(raw: str) -> str:
 
 
 def is_note(name: str) -> bool:
-    """Say whether a file name is that of a note: Markdown, or a document that a domain may index (`formats:`)."""
+    """Say whether a file of this name may be a note: Markdown, or a format that domains may index (`formats:`)."""
     form = format_of(name)
     return form is not None and (form.name == MARKDOWN or not name.rpartition("/")[2].startswith("."))
 

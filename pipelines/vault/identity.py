@@ -112,7 +112,7 @@ def read_id(root: Path) -> str | None:
 
 
 def write_id(root: Path, vault_id: str, *, once: bool) -> None:
-    """Write an id into a vault's dot-folder; with `once` an existing one stays. Raises UnsafePathError, OSError."""
+    """Write a vault's id; with `once` an existing one stays. Raises UnsafePathError, OSError."""
     try:
         with paths.folder(root) as folder:
             os.mkdir(DOT_FOLDER, dir_fd=folder)

@@ -54,7 +54,7 @@ Takes = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PatternElement:
     """An element of a pattern: one character to match, or a repetition."""
 
     kind: str
@@ -65,13 +65,13 @@ class Item:
 STAR, FOLDERS, SOME_FOLDERS, REST, ONE, LETTER, SET = "*", "**/", "**\\/", "**", "?", "a", "["
 
 
-def items_of(pattern: str) -> list[Item] | None:
+def items_of(pattern: str) -> list[PatternElement] | None:
     """Split a pattern into its items; return None if it cannot match anything."""
     anchored = "/" in pattern
     pattern = pattern.removeprefix("/")
     # git compares the part before the first wildcard separately, so stars right after it begin a pattern.
     begins = next((at for at, letter in enumerate(pattern) if letter in SPECIAL), len(pattern))
-    items: list[Item] = [] if anchored else [Item(FOLDERS)]
+    items: list[PatternElement] = [] if anchored else [PatternElement(FOLDERS)]
     at = 0
     while at < len(pattern):
         letter = pattern[at]
@@ -81,37 +81,39 @@ def items_of(pattern: str) -> list[Item] | None:
                 end += 1
             at = _add_stars(items, pattern, at, end, anchored=anchored, begins=begins)
         elif letter == "?":
-            items.append(Item(ONE))
+            items.append(PatternElement(ONE))
             at += 1
         elif letter == "[":
             found = _bracket(pattern, at)
             if found is None:
                 return None
             takes, at = found
-            items.append(Item(SET, takes=takes))
+            items.append(PatternElement(SET, takes=takes))
         else:
             at += letter == "\\"
             if at == len(pattern):
                 return None
-            items.append(Item(LETTER, pattern[at]))
+            items.append(PatternElement(LETTER, pattern[at]))
             at += 1
     return items
 
 
-def _add_stars(items: list[Item], pattern: str, at: int, end: int, *, anchored: bool, begins: int) -> int:
+def _add_stars(
+    items: list[PatternElement], pattern: str, at: int, end: int, *, anchored: bool, begins: int
+) -> int:
     """Add the meaning of one or more stars; return where the pattern continues."""
     whole = end - at > 1 and anchored and (at == begins or pattern[at - 1] == "/")
     if whole and end == len(pattern):
-        items.append(Item(REST))
+        items.append(PatternElement(REST))
     elif whole and pattern.startswith(("/", "\\/"), end):
         # After letters it also matches the rest of their folder's name. Only a plain slash may match no folder at
         # all.
-        item = Item(FOLDERS if pattern[end] == "/" else SOME_FOLDERS)
+        item = PatternElement(FOLDERS if pattern[end] == "/" else SOME_FOLDERS)
         if items[-1:] != [item] or item.kind != FOLDERS:
             items.append(item)
         return end + pattern[end:].index("/") + 1
     elif not items or items[-1].kind != STAR:
-        items.append(Item(STAR))
+        items.append(PatternElement(STAR))
     return end
 
 
@@ -164,8 +166,9 @@ def _taker(letters: frozenset[str], ranges: tuple[tuple[str, str], ...], *, nega
 
 # Match the patterns of a `.gitignore` in linear time: one step per character of a name, whatever the patterns are.
 #
-# Patterns without wildcards are looked up. All others in a file run in parallel as one automaton whose states are
-# bits of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992); transitions are cached.
+# Patterns without wildcards are keys of a dictionary. All others in a file run in parallel as one automaton. Its
+# states are bits of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992).
+# Transitions are cached.
 
 
 MOST_WILDCARD_CHARACTERS = 20_000
@@ -207,7 +210,7 @@ class Globs:
     _plain_folders: dict[str, int] = field(default_factory=dict)
     _ignores: list[bool] = field(default_factory=list)
     _automaton: _Automaton | None = None
-    # A file may have half a million patterns: they are looked up in its text only when needed.
+    # A file may have half a million patterns: a pattern is read from its text only when it is needed.
     _text: str = ""
     _line_numbers: array[int] = field(default_factory=lambda: array("L"))
 
@@ -309,7 +312,7 @@ class _Automaton:
         self._steps = 0
         self._start = _State(0)
 
-    def add(self, items: list[Item], number: int, *, folders_only: bool) -> None:
+    def add(self, items: list[PatternElement], number: int, *, folders_only: bool) -> None:
         """Add a pattern after the others; a match returns its number."""
         self._first |= 1 << self.size
         for item in items:

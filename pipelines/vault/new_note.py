@@ -87,7 +87,7 @@ _Dumper.add_representer(float, _represent_number)
 
 
 def write_new(root: Path, folder: str, stem: str, data: bytes, taken: Collection[str] = ()) -> str:
-    """Write a note into a folder of the vault, which is made if it is missing; return the note's path.
+    """Write a new note to a folder of the vault, which is created if it is missing; return the note's path.
 
     If the name exists in any case, or is among the paths `taken`, a number is added to it. Raises UnsafePathError for
     a link on the way, AlreadyThereError, OSError.

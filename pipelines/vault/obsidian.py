@@ -148,7 +148,7 @@ _MOST_FILTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class ExcludedFiles:
     """The files that Obsidian excludes; `complaints` are sentences about filters that cannot be used."""
 
     prefixes: tuple[tuple[str, str], ...] = ()
@@ -181,14 +181,14 @@ def open_link(root: Path, key: str) -> str:
     return f"obsidian://open?path={quote(os.fsencode(file), safe='')}"
 
 
-def read_filters(root: Path) -> Filters:
+def read_filters(root: Path) -> ExcludedFiles:
     """Read a vault's filters, which are path prefixes, or regular expressions between slashes."""
     try:
         data = paths.read_file(root, OBSIDIAN_SETTINGS, _MOST_BYTES)
     except UnsafePathError as error:
-        return Filters(complaints=(f"Obsidian's excluded files are not applied: {error}",))
+        return ExcludedFiles(complaints=(f"Obsidian's excluded files are not applied: {error}",))
     except OSError:
-        return Filters()  # no settings
+        return ExcludedFiles()  # no settings
     return _parse(data)
 
 
@@ -207,18 +207,18 @@ def read_daily_format(root: Path) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def _parse(data: bytes) -> Filters:
+def _parse(data: bytes) -> ExcludedFiles:
     try:
         settings = json.loads(data.decode("utf-8"))
         filters = settings.get("userIgnoreFilters") or []
     except (ValueError, AttributeError):
-        return Filters()  # not written by Obsidian
+        return ExcludedFiles()  # not written by Obsidian
     except RecursionError:
-        return Filters(
+        return ExcludedFiles(
             complaints=(f"Obsidian's excluded files are not applied: {OBSIDIAN_SETTINGS} is nested too deep",)
         )
     if not isinstance(filters, list):
-        return Filters()
+        return ExcludedFiles()
     texts = [text for text in filters if isinstance(text, str) and text]
     complaints: list[str] = []
     if len(texts) > _MOST_FILTERS:
@@ -228,7 +228,7 @@ def _parse(data: bytes) -> Filters:
         )
     texts = texts[:_MOST_FILTERS]
     is_regex = {text: len(text) > 1 and text[0] == text[-1] == "/" for text in texts}
-    return Filters(
+    return ExcludedFiles(
         tuple((text, unicodedata.normalize("NFC", text).lower()) for text in texts if not is_regex[text]),
         tuple(_compiled([text for text in texts if is_regex[text]], complaints)),
         tuple(complaints),

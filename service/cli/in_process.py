@@ -36,7 +36,7 @@ class InProcess:
     def call(self, _method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
         """Return the JSON of a route's answer; `more` are filters. Raises the errors of the route's use case."""
         route, _, subject = path.removeprefix("/").partition("/")
-        asked = _Asked(route, unquote(subject), filters_of(self.root, more), named)
+        asked = _RouteRequest(route, unquote(subject), filters_of(self.root, more), named)
         answer = _ROUTES[route](self._view, asked)
         return answer if isinstance(answer, dict) else answer.model_dump(mode="json")
 
@@ -48,7 +48,7 @@ def _why_behind(resources: Resources) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RouteRequest:
     """A request: its route, the note or recipe that its path names, filters, and other parameters."""
 
     route: str
@@ -64,7 +64,7 @@ class _Asked:
 # Below, each route loads its own use case: to load all of them takes longer than to answer.
 
 
-def _search(view: View, asked: _Asked) -> dict[str, Any]:
+def _search(view: View, asked: _RouteRequest) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
     logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
     found = view.search(asked.question(), asked.named.pop("k"), **asked.named)
@@ -73,23 +73,23 @@ def _search(view: View, asked: _Asked) -> dict[str, Any]:
     return answer
 
 
-def _parked(view: View, _: _Asked) -> BaseModel:
+def _parked(view: View, _: _RouteRequest) -> BaseModel:
     from service.usecases.operations import Parked  # noqa: PLC0415
 
     return Parked(view.resources).shown()
 
 
-def _why(view: View, asked: _Asked) -> dict[str, Any]:
+def _why(view: View, asked: _RouteRequest) -> dict[str, Any]:
     return PathState(**view.why(asked.subject)).model_dump(mode="json", exclude_unset=True)
 
 
-def _log(view: View, asked: _Asked) -> BaseModel:
+def _log(view: View, asked: _RouteRequest) -> BaseModel:
     from service.usecases.notes import log_of_note  # noqa: PLC0415
 
     return log_of_note(view, asked.subject, asked.named["limit"])
 
 
-def _names(view: View, asked: _Asked) -> BaseModel:
+def _names(view: View, asked: _RouteRequest) -> BaseModel:
     from service.usecases.titles import TitleSearch  # noqa: PLC0415
 
     names = TitleSearch(view)
@@ -98,14 +98,14 @@ def _names(view: View, asked: _Asked) -> BaseModel:
     return names.similar(asked.subject, asked.named["k"], asked.filters)
 
 
-def _links(view: View, asked: _Asked) -> BaseModel:
+def _links(view: View, asked: _RouteRequest) -> BaseModel:
     from service.usecases.links import Graph  # noqa: PLC0415
 
     answer: BaseModel = getattr(Graph(view), asked.route)(**asked.named)
     return answer
 
 
-def _walk(view: View, asked: _Asked) -> BaseModel:
+def _walk(view: View, asked: _RouteRequest) -> BaseModel:
     from service.usecases.links import Traversal  # noqa: PLC0415
 
     walks, named = Traversal(view), asked.named
@@ -114,7 +114,7 @@ def _walk(view: View, asked: _Asked) -> BaseModel:
     return walks.traverse(asked.subject, named["depth"], asked.question())
 
 
-def _context(view: View, asked: _Asked) -> BaseModel:
+def _context(view: View, asked: _RouteRequest) -> BaseModel:
     from service.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
     from service.usecases.context import Contexts, context_by_recipe  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def _context(view: View, asked: _Asked) -> BaseModel:
     return contexts.ask(question, **wanted)
 
 
-_ROUTES: dict[str, Callable[[View, _Asked], BaseModel | dict[str, Any]]] = {
+_ROUTES: dict[str, Callable[[View, _RouteRequest], BaseModel | dict[str, Any]]] = {
     "search": _search,
     "health": lambda view, _: view.health(view.resources.queue()),
     "ops": _parked,

@@ -64,7 +64,7 @@ _KEYS = {
 }
 
 
-class Keys:
+class KeyDecoder:
     """Decodes the bytes of a terminal into keys; a key may arrive in several parts."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ Ask = Callable[[str], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _LiveAnswer:
     question: str
     hits: list[dict[str, Any]]
     about: str
@@ -234,7 +234,7 @@ class _Asker:
     def __init__(self, ask: Ask, wake: Callable[[], None], *, every: bool) -> None:
         self._ask, self._wake, self._every = ask, wake, every
         self._wanted: SimpleQueue[str] = SimpleQueue()
-        self.answers: SimpleQueue[_Answer | Exception] = SimpleQueue()
+        self.answers: SimpleQueue[_LiveAnswer | Exception] = SimpleQueue()
         threading.Thread(target=self._work, daemon=True).start()
 
     def want(self, question: str) -> None:
@@ -252,13 +252,13 @@ class _Asker:
                 self.answers.put(error)
             self._wake()
 
-    def _answer(self, question: str) -> _Answer:
+    def _answer(self, question: str) -> _LiveAnswer:
         try:
             answer = self._ask(question)
         except EverindexError as error:
-            return _Answer(question, [], str(error))
+            return _LiveAnswer(question, [], str(error))
         hits = shown_hits(answer, every=self._every)
-        return _Answer(question, hits, about(answer, len(hits)))
+        return _LiveAnswer(question, hits, about(answer, len(hits)))
 
 
 class _Session:
@@ -266,11 +266,11 @@ class _Session:
 
     def __init__(self, asker: _Asker, wakes: int, signals: Signals) -> None:
         self._asker, self._wakes, self._signals = asker, wakes, signals
-        self._keys = Keys()
+        self._keys = KeyDecoder()
         self._typed = ""
         self._asked: str | None = ""
         self._typed_at = 0.0
-        self._answer = _Answer("", [], "")
+        self._answer = _LiveAnswer("", [], "")
         self._selected = 0
 
     def run(self, live: Live) -> tuple[str, int] | None:
@@ -335,7 +335,7 @@ class _Session:
         if self._question:
             self._asker.want(self._question)
         else:
-            self._answer, self._selected = _Answer("", [], ""), 0
+            self._answer, self._selected = _LiveAnswer("", [], ""), 0
 
     def _take_answers(self) -> None:
         while not self._asker.answers.empty():

@@ -70,7 +70,7 @@ def open_note(root: Path, path: str, line: int) -> None:
 
 
 def _at_line(program: str, file: Path, line: int) -> list[str]:
-    """Return the arguments with which an editor opens a file at a line."""
+    """Return an editor's arguments for opening a file at a line."""
     name = Path(program).stem
     if name in _GOTO:
         return ["--goto", f"{file}:{line}"]

@@ -65,12 +65,12 @@ class IndexProgress:
             health["vectors_pending"],
         )
 
-    def _draw(self, notes: int, pending: int, chunks: int, owed: int) -> None:
+    def _draw(self, notes: int, pending: int, chunks: int, vectors_pending: int) -> None:
         self._was_drawn = True
         self._progress.update(
             self._words, total=notes + pending, completed=notes, detail=counted(notes, "note")
         )
-        done = chunks - owed
+        done = chunks - vectors_pending
         if self._started is None:
             self._started = (time.monotonic(), done)
         since, before = self._started

@@ -237,8 +237,8 @@ def print_status(
     if facts["vectors_pending"]:
         left = [d["seconds_left"] for d in facts["domains"].values() if d["seconds_left"]]
         eta = f", about {max(left)} s left" if left else ""
-        owed = counted(facts["vectors_pending"], "passage is", "passages are")
-        console.print(f"{owed} not searched by meaning yet{eta}")
+        passages = counted(facts["vectors_pending"], "passage is", "passages are")
+        console.print(f"{passages} not searched by meaning yet{eta}")
     elif facts.get("refining"):
         console.print("until every sentence has its vector, close notes may change places in answers")
     _print_reembed(console, facts["domains"])
@@ -345,8 +345,8 @@ def print_deep(console: Console, answer: dict[str, Any], *, every: bool = False)
             _print_both(console, part)
         else:
             print_walk(console, part["fast"] or part["deep"], start=_SEARCHED, every=every)
-    if owed := answer["index"]["vectors_pending"]:
-        passages = counted(owed, "passage is", "passages are")
+    if pending := answer["index"]["vectors_pending"]:
+        passages = counted(pending, "passage is", "passages are")
         console.print(Text(f"{passages} not searched by meaning yet", "yellow"))
     for slug, reason in answer["index"]["failed"].items():
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"))
@@ -381,7 +381,7 @@ def _is_far(node: Mapping[str, Any], walk: Mapping[str, Any]) -> bool:
 
 
 def _found(part: dict[str, Any]) -> bool:
-    """Say whether a walk of a domain found a note."""
+    """Say whether the walk of a domain found any note."""
     return any(part[mode] and (part[mode]["nodes"] or part[mode]["dropped"]) for mode in ("fast", "deep"))
 
 

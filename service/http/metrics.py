@@ -114,7 +114,7 @@ class Facts(Collector):
         up = _by_domain("everindex_cache_up", "1 if a domain's cache can be read, else 0.")
         notes = GaugeMetricFamily("everindex_notes", "Notes by state.", labels=["domain", "state"])
         chunks = _by_domain("everindex_chunks", "Indexed passages.")
-        owed = _by_domain("everindex_vectors_pending", "Passages without a vector.")
+        vectors_pending = _by_domain("everindex_vectors_pending", "Passages without a vector.")
         pending = _by_domain("everindex_oldest_pending_age_seconds", "How long the oldest note has waited.")
         paused = _by_domain("everindex_indexing_paused", "1 if an operator paused the domain, else 0.")
         speed = _by_domain(
@@ -137,14 +137,14 @@ class Facts(Collector):
             ):
                 notes.add_metric([slug, name], count)
             chunks.add_metric([slug], counts.chunks)
-            owed.add_metric([slug], counts.vectors_pending)
+            vectors_pending.add_metric([slug], counts.vectors_pending)
             pending.add_metric([slug], counts.oldest_pending_s)
             paused.add_metric([slug], slug in stopped)
             if said := state.get(EMBEDDING_SPEED, slug):
                 speed.add_metric([slug], said.value.texts_per_s)
         for slug in failed:
             up.add_metric([slug], 0)
-        yield from (up, notes, chunks, owed, pending, paused, speed)
+        yield from (up, notes, chunks, vectors_pending, pending, paused, speed)
 
     def _memory(self) -> Iterator[Metric]:
         checked = CounterMetricFamily(

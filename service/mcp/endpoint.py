@@ -38,7 +38,7 @@ class Endpoint:
         """Answer a request; a stream ends when the process is asked to stop."""
         manager = await self._started()
         stopping = scope.get("state", {}).get(self._stopping)
-        answer = _Answer(send)
+        answer = _ResponseStream(send)
         await manager.handle_request(scope, _until(stopping, receive) if stopping else receive, answer.send)
         await answer.end()
 
@@ -72,7 +72,7 @@ class Endpoint:
             await self._host
 
 
-class _Answer:
+class _ResponseStream:
     """An answer under way, which is ended in form: the library leaves a stream without an end."""
 
     def __init__(self, send: Send) -> None:

@@ -67,7 +67,7 @@ _TEMPLATES = [
 ]
 
 
-class Resources:
+class ResourceHandlers:
     """The handlers of resources."""
 
     def __init__(self, library: Library) -> None:
@@ -251,7 +251,7 @@ _FOLDER = PromptArgument(name="folder", description="only notes in this folder",
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PromptEntry:
     """A prompt: how it is listed, and its text."""
 
     entry: Prompt
@@ -261,7 +261,7 @@ class _Asked:
 _PROMPTS = {
     one.entry.name: one
     for one in (
-        _Asked(
+        _PromptEntry(
             Prompt(
                 name="answer_with_citations",
                 title="Answer with citations",
@@ -270,7 +270,7 @@ _PROMPTS = {
             ),
             _ANSWER,
         ),
-        _Asked(
+        _PromptEntry(
             Prompt(
                 name="what_changed_since",
                 title="What changed since",
@@ -282,7 +282,7 @@ _PROMPTS = {
             ),
             _CHANGED,
         ),
-        _Asked(
+        _PromptEntry(
             Prompt(
                 name="weekly_review",
                 title="Weekly review",

@@ -393,7 +393,7 @@ class Hit(Place):
     copies: list[str] = Field(description="notes that have the same passage")
 
 
-class Found(Answer):
+class NotesFound(Answer):
     """The answer of `search`."""
 
     hits: list[Hit]
@@ -558,7 +558,7 @@ class ProposedTag(BaseModel):
     outcome: Outcome
 
 
-class Waiting(Answer):
+class TagsProposed(Answer):
     """The answer of `propose`."""
 
     path: str

@@ -15,9 +15,9 @@ from service.mcp.schemas import (
     Checked,
     CheckedQuote,
     Context,
-    Found,
     Freshness,
     Hit,
+    NotesFound,
     Omitted,
     Packed,
     Passage,
@@ -47,7 +47,7 @@ _NO_NOTE: Reason = "no_chunk_text"
 _DEEPER = "few notes are near: `traverse` with this question and deep=true may find more, as may other words"
 
 
-def search(library: Library, asked: Search) -> Found:
+def search(library: Library, asked: Search) -> NotesFound:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
     question = read_question(asked.query, library.filters(asked))
@@ -56,7 +56,7 @@ def search(library: Library, asked: Search) -> Found:
     after = turn.offset + asked.limit
     more = answer.more and after <= FARTHEST_OFFSET
     hints = [_DEEPER] if answer.deep_available and not turn.offset else []
-    return Found(
+    return NotesFound(
         match=answer.match,
         freshness=freshness_of(answer.index),
         truncated=more,

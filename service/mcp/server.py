@@ -18,7 +18,7 @@ from mcp_types import (
 
 from service.mcp.library import Library, Request, asked_by, refused
 from service.mcp.notices import Notices
-from service.mcp.resources import Completions, Prompts, Resources
+from service.mcp.resources import Completions, Prompts, ResourceHandlers
 from service.mcp.tools import FURTHER, INSTRUCTIONS, TOOLS
 
 _LISTS = CacheHint(ttl_ms=300_000)
@@ -30,7 +30,7 @@ def make_server(library: Library) -> Server[Any]:
     tools = (*TOOLS, *FURTHER) if has_all else TOOLS
     by_name = {tool.name: tool for tool in tools}
     entries = [tool.entry() for tool in tools]
-    resources, prompts, notices = Resources(library), Prompts(), Notices(library)
+    resources, prompts, notices = ResourceHandlers(library), Prompts(), Notices(library)
 
     async def list_tools(_: Request, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=entries)

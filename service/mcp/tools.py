@@ -30,7 +30,7 @@ from service.mcp.schemas import (
     Place,
     Propose,
     ProposedTag,
-    Waiting,
+    TagsProposed,
     is_within,
     parse_uri,
     place,
@@ -191,13 +191,13 @@ def _brief(part: Any) -> Any:
 _MOST_NAMES = 100
 
 
-def propose(library: Library, asked: Propose) -> Waiting:
+def propose(library: Library, asked: Propose) -> TagsProposed:
     """Let tags wait for the operator. Raises NotFoundError, TooManyWaitingError."""
     path = meant_by(library, asked.note).path
     tags = library.proposing.propose(library.client, path, asked.tags, asked.reason)
     freshness, warnings = library.freshness()
     unknown = any(one.outcome == "unknown_tag" for one in tags)
-    return Waiting(
+    return TagsProposed(
         freshness=freshness,
         warnings=warnings,
         path=path,
@@ -414,14 +414,14 @@ List the notes that are nearest to a note in meaning, with the passage of each t
 belongs together but is not linked; `browse` with by=backlinks for what is."""
 
 TOOLS = (
-    Tool("search", "Search notes", _SEARCH, schemas.Search, schemas.Found, search),
+    Tool("search", "Search notes", _SEARCH, schemas.Search, schemas.NotesFound, search),
     Tool("read", "Read a note", _READ, schemas.Read, schemas.NoteRead, read),
     Tool("context", "Passages for a question", _CONTEXT, schemas.Context, schemas.Packed, context),
     Tool("browse", "Browse notes", _BROWSE, schemas.Browse, schemas.Browsed, browse),
     Tool("traverse", "Walk along links", _TRAVERSE, schemas.Traverse, schemas.Walked, traverse),
     Tool("verify_quotes", "Check quotes", _VERIFY, schemas.VerifyQuotes, schemas.Checked, verify_quotes),
     Tool("status", "State of the index", _STATUS, schemas.Status, schemas.VaultState, status),
-    Tool("propose", "Propose tags", _PROPOSE, schemas.Propose, schemas.Waiting, propose, writes=True),
+    Tool("propose", "Propose tags", _PROPOSE, schemas.Propose, schemas.TagsProposed, propose, writes=True),
 )
 """What every agent gets."""
 

@@ -10,7 +10,7 @@ from pipelines.state.jobs import JobState
 from service.schemas.search import example
 
 
-class _Answer(BaseModel):
+class _OperationsModel(BaseModel):
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
@@ -33,7 +33,7 @@ _PROCESS = {
 }  # fmt: skip
 
 
-class DomainOverview(_Answer):
+class DomainOverview(_OperationsModel):
     """The state of one domain. Saves are counted over the last hour; times are null if there was none."""
 
     domain: str
@@ -61,7 +61,7 @@ class DomainOverview(_Answer):
     saved_p95_s: float | None = Field(description="95th percentile of the same")
 
 
-class WatcherState(_Answer):
+class WatcherState(_OperationsModel):
     """The state of the watcher. A field in `_s` is the number of seconds since then; null: never."""
 
     mode: Literal["events", "polling"]
@@ -72,7 +72,7 @@ class WatcherState(_Answer):
     said_s: float = Field(description="since the watcher last reported its state")
 
 
-class ProcessState(_Answer):
+class ProcessState(_OperationsModel):
     """A live process, or one that exited unexpectedly less than an hour ago."""
 
     name: str = Field(description="host:pid/start time")
@@ -85,7 +85,7 @@ class ProcessState(_Answer):
     alive: bool
 
 
-class Overview(_Answer):
+class Overview(_OperationsModel):
     """The answer of `GET /ops/overview.json`."""
 
     model_config = example(
@@ -103,7 +103,7 @@ class Overview(_Answer):
 # The queue
 
 
-class QueueLine(_Answer):
+class QueueLine(_OperationsModel):
     """The waiting tasks of one kind and priority."""
 
     priority: int
@@ -112,7 +112,7 @@ class QueueLine(_Answer):
     oldest_s: float | None = Field(description="seconds since the oldest was enqueued; null: unknown")
 
 
-class RunningJob(_Answer):
+class RunningJob(_OperationsModel):
     """A job that a worker runs now, for `since_s` seconds so far."""
 
     id: int
@@ -125,7 +125,7 @@ class RunningJob(_Answer):
     since_s: float
 
 
-class QueueState(_Answer):
+class QueueState(_OperationsModel):
     """The answer of `GET /ops/queue.json`."""
 
     model_config = example(
@@ -146,7 +146,7 @@ class QueueState(_Answer):
     error: str | None = Field(description="why the queue cannot be read now; null: it can")
 
 
-class Paused(_Answer):
+class Paused(_OperationsModel):
     """The answer of `POST /ops/queue/pause` and `/resume`: the domains that are paused now."""
 
     model_config = example(paused=["journal"])
@@ -154,7 +154,7 @@ class Paused(_Answer):
     paused: list[str]
 
 
-class Confirmation(_Answer):
+class Confirmation(_OperationsModel):
     """A confirmation that the request is intended."""
 
     model_config = example(confirm=True)
@@ -162,7 +162,7 @@ class Confirmation(_Answer):
     confirm: Literal[True]
 
 
-class Emptied(_Answer):
+class Emptied(_OperationsModel):
     """How many tasks were removed. No work is lost: the ledger enqueues pending work again within seconds."""
 
     model_config = example(removed=3)
@@ -180,7 +180,7 @@ _JOB = {
 }  # fmt: skip
 
 
-class JobItem(_Answer):
+class JobItem(_OperationsModel):
     """A job. Times are UTC, ISO 8601, durations are milliseconds; null: not reached yet."""
 
     model_config = example(**_JOB)
@@ -204,7 +204,7 @@ class JobItem(_Answer):
     saved_ms: list[float] = Field(description="per save: time from noticing it until search finds it")
 
 
-class JobList(_Answer):
+class JobList(_OperationsModel):
     """The answer of `GET /ops/jobs.json`, newest first."""
 
     model_config = example(jobs=[_JOB], before=None, counts={"index_notes": {"done": 981, "failed": 2}})
@@ -221,7 +221,7 @@ class JobList(_Answer):
 # Parked notes
 
 
-class ParkedNote(_Answer):
+class ParkedNote(_OperationsModel):
     """A note that cannot be indexed until it changes or is retried."""
 
     domain: str
@@ -232,7 +232,7 @@ class ParkedNote(_Answer):
     since_s: float = Field(description="seconds since this content of the note was first seen")
 
 
-class ParkedList(_Answer):
+class ParkedList(_OperationsModel):
     """The answer of `GET /ops/parked.json`."""
 
     model_config = example(
@@ -249,7 +249,7 @@ class ParkedList(_Answer):
     forgotten: int = Field(description="number of notes that the operator hid")
 
 
-class ParkedChoice(_Answer):
+class ParkedChoice(_OperationsModel):
     """A choice of parked notes: these paths, and all with this kind of reason. Without both: none."""
 
     model_config = example(paths=["Mail archive.md"], kind=None)
@@ -258,7 +258,7 @@ class ParkedChoice(_Answer):
     kind: str | None = None
 
 
-class ParkedPaths(_Answer):
+class ParkedPaths(_OperationsModel):
     """The parked notes that a request applied to."""
 
     model_config = example(paths=["Mail archive.md"])
@@ -269,7 +269,7 @@ class ParkedPaths(_Answer):
 # Charts
 
 
-class SeriesPoint(_Answer):
+class SeriesPoint(_OperationsModel):
     """The jobs that ended in one span of time, and their notes; `start` is UTC, ISO 8601."""
 
     start: str
@@ -279,7 +279,7 @@ class SeriesPoint(_Answer):
     notes: int
 
 
-class Series(_Answer):
+class Series(_OperationsModel):
     """The answer of `GET /ops/series.json`, oldest first, without gaps."""
 
     model_config = example(

@@ -12,7 +12,7 @@ from pipelines.model import LocatorKind, Matched
 from pipelines.question import Question
 from pipelines.search.thresholds import Match
 
-# Where in a file a passage is, by the kind of the place.
+# The place of a passage in its file, by the kind of the place.
 
 
 class Lines(BaseModel):

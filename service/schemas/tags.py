@@ -14,11 +14,11 @@ MOST_NOTHING = 20
 """How many notes without a proposal an answer names."""
 
 
-class _Answer(BaseModel):
+class _TagsModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ProposalItem(_Answer):
+class ProposalItem(_TagsModel):
     """A tag suggested for a note, and the state of the suggestion."""
 
     id: int
@@ -33,7 +33,7 @@ class ProposalItem(_Answer):
     proposed_at: str
 
 
-class NothingProposed(_Answer):
+class NothingProposed(_TagsModel):
     """A note that was examined for tags and got no proposal."""
 
     domain: str
@@ -41,7 +41,7 @@ class NothingProposed(_Answer):
     reason: str = Field(description="why; empty if it was examined by an earlier version")
 
 
-class ProposalList(_Answer):
+class ProposalList(_TagsModel):
     """The proposals in the requested states, newest first; `counts` are by domain and state."""
 
     proposals: list[ProposalItem]
@@ -58,7 +58,7 @@ class ProposalList(_Answer):
     )
 
 
-class NoteProposals(_Answer):
+class NoteProposals(_TagsModel):
     """The proposals of a note, with its title and its first lines as plain text."""
 
     domain: str
@@ -76,7 +76,7 @@ class Decisions(BaseModel):
     reject: list[int] = Field(default_factory=list, max_length=MOST)
 
 
-class Decided(_Answer):
+class Decided(_TagsModel):
     """How many proposals were decided. Those that were decided earlier stay as they are."""
 
     accepted: int
@@ -99,13 +99,13 @@ class WaitAgain(BaseModel):
     problems: list[str]
 
 
-class Promoted(_Answer):
+class Promoted(_TagsModel):
     """By domain: decisions read from the review queue, tags written into notes, and tags not written and why."""
 
     domains: dict[str, dict[str, Any]]
 
 
-class MissingTag(_Answer):
+class MissingTag(_TagsModel):
     """A phrase that many notes of a domain share and no tag covers, and a few of the notes."""
 
     domain: str
@@ -123,14 +123,14 @@ class MissingTags(BaseModel):
     missing: list[MissingTag]
 
 
-class Asked(_Answer):
+class Asked(_TagsModel):
     """The notes for which proposals were requested, and problems that may limit the result."""
 
     paths: list[str]
     problems: list[str]
 
 
-class ChangeItem(_Answer):
+class ChangeItem(_TagsModel):
     """A change to a note's tags. For a run of renames, `path` is the vocabulary and `notes` counts the notes."""
 
     id: int

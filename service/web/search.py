@@ -150,7 +150,7 @@ def add_pages(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SearchParameters:
     """The parameters in the address of the search page: question, filters, page, and whether to follow links.
 
     `question` is without these `filters`, which may be such as cannot be used.
@@ -195,7 +195,7 @@ class _SearchPage:
         self._names = TitleSearch(view)
         self._templates = templates
 
-    def page(self, asked: _Asked) -> HTMLResponse:
+    def page(self, asked: _SearchParameters) -> HTMLResponse:
         """Show the whole page."""
         return self._shown(
             "search.html",
@@ -209,7 +209,7 @@ class _SearchPage:
             longest=SUGGESTED,
         )
 
-    def answers(self, asked: _Asked) -> HTMLResponse:
+    def answers(self, asked: _SearchParameters) -> HTMLResponse:
         """Show the parts that depend on the answers."""
         return self._shown("search/answers.html", asked)
 
@@ -236,7 +236,7 @@ class _SearchPage:
         is_name = 0 < len(question.typed) <= _LONGEST_NAME and not leaves_out
         return self._names.titles(question.typed, _TITLES).results if is_name else []
 
-    def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
+    def _shown(self, template: str, asked: _SearchParameters, **context: Any) -> HTMLResponse:
         answer, listed, complaint = self._answer(asked)
         results = answer.results if answer else []
         # A further page includes results that are no answers, too.
@@ -261,7 +261,7 @@ class _SearchPage:
         )
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
 
-    def _linked(self, asked: _Asked, answer: SearchAnswer) -> list[KeptNode]:
+    def _linked(self, asked: _SearchParameters, answer: SearchAnswer) -> list[KeptNode]:
         """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
         question = asked.question.within(filters_of(self._view.resources.root, asked.filters))
@@ -269,7 +269,7 @@ class _SearchPage:
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 
-    def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, ListAnswer | None, str | None]:
+    def _answer(self, asked: _SearchParameters) -> tuple[SearchAnswer | None, ListAnswer | None, str | None]:
         """Return the answer; for filters alone, the notes that pass; or why a filter cannot be used."""
         if not (asked.filters or asked.q.strip()):
             return None, None, None
@@ -314,14 +314,14 @@ def _add_search_page(app: FastAPI, view: View, templates: Environment) -> None:
         return page.passage(path, at)
 
 
-def _asked(q: str, given: QueryParams) -> _Asked:
+def _asked(q: str, given: QueryParams) -> _SearchParameters:
     # A form sends every field, including empty ones.
     pairs = [
         (name, value.strip()) for name, value in given.multi_items() if is_filter(name) and value.strip()
     ]
     last = dict(pairs)
     filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
-    return _Asked(
+    return _SearchParameters(
         read_question(q),
         tuple(dict.fromkeys(filters)),
         _offset(given),

@@ -256,7 +256,7 @@ class Service:
         failing = 0
         for _ in range(_MANY_TURNS):
             before = len(self.troubles)
-            left = self.turn() or self.carry_on(self.owed)
+            left = self.turn() or self.carry_on(self.pending)
             if len(self.troubles) > before:
                 failing += 1
                 if failing > _FAILED_TURNS:
@@ -265,12 +265,12 @@ class Service:
                 return True
             elif left is not True:
                 self.resources.ahead += _STEP_SECONDS
-        raise AssertionError(f"never quiet: {self.owed()} are pending")
+        raise AssertionError(f"never quiet: {self.pending()} are pending")
 
     def rehash(self) -> None:
         self.carry_on(lambda: rehash_share(self.queue, self.tasks, self.resources, DAY_SECONDS))
 
-    def owed(self) -> int:
+    def pending(self) -> int:
         caches = self.resources.caches().values()
         counts = [cache.counts() for cache in caches]
         return sum(c.pending + c.vectors_pending for c in counts) + sum(
@@ -280,8 +280,8 @@ class Service:
     def shortcomings(self) -> list[str]:
         """Say what is wrong with how the work was done: some of it is left, or it waited too long."""
         wrong = []
-        if owed := self.owed():
-            wrong.append(f"{owed} are still pending")
+        if pending := self.pending():
+            wrong.append(f"{pending} are still pending")
         if self.resources.ahead > _PATIENCE_SECONDS:
             wrong.append(f"the work waited for {self.resources.ahead:.0f} s")
         return wrong

@@ -44,7 +44,7 @@ MODULES = (
 RENAMES = "pipelines.state.tags.RenameLog."
 """tests/workers/test_tagging.py dies at each of the steps of a rename."""
 
-_TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: leaves\n- bread: flour\n\n## Renames\n\n- dirt -> soil\n"
+_TAXONOMY = "# Tags\n\n- soil: what plants grow in\n- compost: leaves\n- bread: flour\n\n## Renames\n\n- dirt -> soil\n"
 _STATES = ("waiting", "addition", "accepted", "applied", "rejected", "refused")
 _TURNS = 300
 

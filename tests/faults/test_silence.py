@@ -150,7 +150,7 @@ LATE = "saves collided with a write of Everindex and are kept"
 def spoil_tagging(trio):
     """Make a vocabulary that is invalid, a queue that is a person's own file, and a save that is merged nowhere."""
     (trio.root / TAXONOMY).write_text("# Tags\n\n- bread: flour\n- bread: yeast\n")
-    (trio.root / "garden" / "_taxonomy.md").write_text("# Tags\n\n- soil: what plants stand in\n")
+    (trio.root / "garden" / "_taxonomy.md").write_text("# Tags\n\n- soil: what plants grow in\n")
     (trio.root / "garden" / QUEUE).write_text("my own list\n")
     kept = trio.state / "displaced" / UNCLAIMED
     kept.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ PATIENCE = 60  # a hang has no end, and a loaded machine is slow
 # These files decide which notes exist, and in which domain: a guess could index what must not be indexed.
 REFUSED_AS_A_WHOLE = ("_domains.yaml", ".everindex", "a domain", "a taxonomy")
 
-# Each by itself; outside the full run, the attacks that fit into one vault share a vault.
+# Each by itself; outside the full run, the attacks that fit into one vault share it.
 ALONE = {name: (name,) for name in ATTACKS if ALL or name not in TOGETHER}
 VAULTS = ALONE if ALL else {**ALONE, "what one vault can have together": TOGETHER}
 

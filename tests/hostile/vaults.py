@@ -14,7 +14,7 @@ Attack = Callable[[Path, Path], None]
 DEEP = 1_200
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e\x1b]8;;http://x\x1b\\"
 MARKUP = "[red]bold[/red] [/x] [link=http://x]y[/link]"
-TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants stand in\n"
+TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants grow in\n"
 
 
 def honest(root: Path) -> None:

@@ -21,7 +21,7 @@ from pipelines.domains import load
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.indexing.deletions import Release
-from pipelines.indexing.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
+from pipelines.indexing.ingest import Ingest, Outcome, embed_pending, index_saved, index_words, pipeline_name
 from pipelines.indexing.reconcile import Report, check_paths, reconcile
 from pipelines.model import EmbeddingContext
 from pipelines.notes.chunk import chunk_settings
@@ -116,7 +116,7 @@ class House:
         """Work until nothing is pending, advancing the clock when a row waits; return the texts that were embedded."""
         before = len(self.embedder.texts)
         for _ in range(10_000):
-            stage = index_words if self.cache.leases.owes("words") else embed_owed
+            stage = index_words if self.cache.leases.owes("words") else embed_pending
             outcome = stage(self.cache, self.ingest)
             counts = self.cache.counts()
             if not counts.pending and not counts.vectors_pending:

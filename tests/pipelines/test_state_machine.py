@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import DOMAINS_FILE, load
-from pipelines.indexing.ingest import embed_owed, index_saved, index_words
+from pipelines.indexing.ingest import embed_pending, index_saved, index_words
 from pipelines.indexing.reconcile import reconcile
 from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 
@@ -171,7 +171,7 @@ class Vault(RuleBasedStateMachine):
 
     @rule(vectors=st.booleans())
     def work_a_slice(self, vectors):
-        (embed_owed if vectors else index_words)(self.house.cache, self.house.ingest)
+        (embed_pending if vectors else index_words)(self.house.cache, self.house.ingest)
 
     @rule(stage=st.sampled_from(["words", "vectors"]), late=st.booleans())
     def a_worker_dies_with_its_leases(self, stage, late):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queue_config.inspect import Waiting, waiting
+from queue_config.inspect import QueuedTask, waiting
 from queue_config.queue import QUEUE_ERRORS, QUEUE_FILE, ForeignMessageError, RedisQueue, open_queue
 from tests.consumer import work
 
@@ -154,7 +154,7 @@ def test_what_is_not_json_is_refused_when_it_is_sent(queue, run, value):
 def test_another_process_with_the_same_state_folder_reads_the_messages(opened, run):
     run("a.md")
     other = opened()
-    assert waiting(other) == [Waiting("keep", ("a.md",), 0)]
+    assert waiting(other) == [QueuedTask("keep", ("a.md",), 0)]
 
 
 def test_queues_of_two_vaults_do_not_mix(opened, run):
@@ -277,7 +277,7 @@ def test_what_is_done_aside_lets_no_other_wait(queue):
 def test_waiting_tasks_are_read_and_stay(queue, run):
     queue.enqueue(run.s("low", priority=10))
     queue.enqueue(run.s("high", 1, priority=100))
-    seen = [Waiting("keep", ("high", 1), 100), Waiting("keep", ("low",), 10)]
+    seen = [QueuedTask("keep", ("high", 1), 100), QueuedTask("keep", ("low",), 10)]
     assert waiting(queue) == seen
     assert waiting(queue) == seen
     assert queue.storage.queue_size() == 2

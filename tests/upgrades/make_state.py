@@ -5,7 +5,7 @@ Run it with the version whose state is wanted, in a checkout of that version:
     python tests/upgrades/make_state.py 0.1.0-3813f35.tar.xz
 
 The state has what people and history made: a promoted, a rejected and a waiting proposal, a renamed tag, held
-deletions, a paused domain that owes a note, a parked note, an evidence record with a write-back, and
+deletions, a paused domain with a pending note, a parked note, an evidence record with a write-back, and
 the jobs that did it all.
 """
 

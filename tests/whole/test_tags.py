@@ -10,7 +10,7 @@ from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
 
 from .conftest import User, wait_for
 
-TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants stand in\n- compost: rotted leaves\n\n## Renames\n\n- dirt -> soil\n"
+TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants grow in\n- compost: rotted leaves\n\n## Renames\n\n- dirt -> soil\n"
 NOTE = "---\nauthor: Ann # me\n---\nThe garden soil.\n"
 
 

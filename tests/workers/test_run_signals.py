@@ -149,7 +149,7 @@ def test_a_log_line_outside_a_job_belongs_to_none(queue, recompute, history):
     assert not any("outside of the job" in line for line in job.log)
 
 
-def test_a_job_that_is_put_off_says_why(resources, queue, tasks, history):
+def test_a_job_that_is_postponed_says_why(resources, queue, tasks, history):
     resources.root.rename(resources.root.with_name("away"))
     tasks.reconcile_vault("request", False)  # noqa: FBT003 - a task's argument
     work(queue)
@@ -254,7 +254,7 @@ def test_the_sweep_forgets_old_jobs(queue, recompute, recorder, history):
 # A paused domain
 
 
-def owed(resources):
+def pending(resources):
     (domain,) = resources.domains()
     return resources.cache(domain).counts().pending
 
@@ -264,7 +264,7 @@ def test_a_paused_domain_is_not_indexed_and_nothing_is_lost(resources, queue, ta
     save(resources, queue, tasks, soil="Compost.")
     work(queue)
     (job,) = history.page(JobFilter(task="index_notes"))
-    assert (job.state, "paused" in job.error, owed(resources)) == ("put off", True, 1)
+    assert (job.state, "paused" in job.error, pending(resources)) == ("put off", True, 1)
     for _ in range(3):
         sweep(queue, tasks, resources)
         reconcile_now(queue, tasks, resources)
@@ -272,7 +272,7 @@ def test_a_paused_domain_is_not_indexed_and_nothing_is_lost(resources, queue, ta
     resources.state().decisions.resume("vault")
     sweep(queue, tasks, resources)
     work(queue)
-    assert owed(resources) == 0
+    assert pending(resources) == 0
 
 
 def test_a_drain_that_waits_when_its_domain_is_paused_does_nothing(resources, queue, tasks, history):
@@ -281,4 +281,4 @@ def test_a_drain_that_waits_when_its_domain_is_paused_does_nothing(resources, qu
     resources.state().decisions.pause("vault", "now")
     work(queue)
     (job,) = history.page(JobFilter(task="drain"))
-    assert (job.state, owed(resources)) == ("put off", 1)
+    assert (job.state, pending(resources)) == ("put off", 1)

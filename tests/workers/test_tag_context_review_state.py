@@ -15,7 +15,7 @@ from workers.tag_context import TaggingContext
 
 @pytest.fixture
 def context(vault, tmp_path, tiny_model):
-    (vault / "_taxonomy.md").write_text("# Tags\n\n- soil: what plants stand in\n")
+    (vault / "_taxonomy.md").write_text("# Tags\n\n- soil: what plants grow in\n")
     (vault / "a.md").write_text("The garden.")
     made = TaggingContext(
         Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))

@@ -28,7 +28,7 @@ from workers.tag_sweep import QUIET_SECONDS, TagSweep
 from workers.tagging import make_tag_tasks, review_now, take_back
 from workers.tasks import compare
 
-TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: rotted leaves\n"
+TAXONOMY = "# Tags\n\n- soil: what plants grow in\n- compost: rotted leaves\n"
 
 
 class Gardener:

@@ -12,7 +12,7 @@ from workers.tasks import load_models, make_tasks, reconcile_now, rehash_share, 
 DAY = 24 * 3600.0
 
 
-def owe(resources, count: int) -> None:
+def make_pending(resources, count: int) -> None:
     (domain,) = resources.domains()
     seen = [(FoundFile(f"{n}.md", f"{n}.md", 1, 1, n), "hash") for n in range(count)]
     resources.cache(domain).ledger.record(domain.slug, seen, [], priority=LOW_PRIORITY)
@@ -20,7 +20,7 @@ def owe(resources, count: int) -> None:
 
 def test_the_queue_does_not_grow_with_pending_work(resources, queue):
     tasks = make_tasks(queue, resources)
-    owe(resources, 10_000)
+    make_pending(resources, 10_000)
     for _ in range(50):
         sweep(queue, tasks, resources)
     assert queue.pending_count() == 1
@@ -28,7 +28,7 @@ def test_the_queue_does_not_grow_with_pending_work(resources, queue):
 
 def test_a_wiped_queue_gets_its_hint_again(resources, queue):
     tasks = make_tasks(queue, resources)
-    owe(resources, 1)
+    make_pending(resources, 1)
     sweep(queue, tasks, resources)
     queue.flush()
     assert queue.pending_count() == 0
@@ -68,7 +68,7 @@ def test_what_cannot_be_worked_on_yet_is_not_hinted_at_without_a_pause(resources
 
 def test_a_vault_that_is_not_there_is_left_alone(resources, queue):
     tasks = make_tasks(queue, resources)
-    owe(resources, 1)
+    make_pending(resources, 1)
     resources.root.rename(resources.root.with_name("away"))
     sweep(queue, tasks, resources)
     assert queue.pending_count() == 0
@@ -104,7 +104,7 @@ def test_a_change_that_only_the_content_shows_is_found_within_a_day(resources, q
 
 def test_the_share_goes_on_where_the_last_one_ended(resources, queue):
     tasks = make_tasks(queue, resources)
-    owe(resources, 4)
+    make_pending(resources, 4)
     for n in range(4):
         (resources.root / f"{n}.md").write_text("Compost.")
     cursors = []

@@ -34,7 +34,7 @@ _LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^(
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CanvasNode:
     """A node: its text is that of a card, a file's path, an address, or a group's label; its box is in pixels.
 
     `labels` are those of the groups around it, outermost first, and `place` gives the reading order: the numbers of
@@ -77,7 +77,7 @@ def string_in(value: Mapping[str, object], name: str) -> str:
     return " ".join(found.split()) if isinstance(found, str) else ""
 
 
-def nodes_of(values: Sequence[object]) -> list[Node]:
+def nodes_of(values: Sequence[object]) -> list[CanvasNode]:
     """Return the nodes of a known type in reading order, each with the labels of its groups.
 
     A node without its text, path or address is left out. Only the first 500 groups give labels.
@@ -89,7 +89,7 @@ def nodes_of(values: Sequence[object]) -> list[Node]:
     )
     numbers = {id(group): n for n, group in enumerate(sorted(groups, key=lambda group: (group.y, group.x)))}
     boxes = [(one.x, one.x + one.width, one.y, one.y + one.height, one) for one in groups]
-    around: dict[int, tuple[Node, ...]] = {}
+    around: dict[int, tuple[CanvasNode, ...]] = {}
     # From the largest to the smallest: when a group's turn comes, those around it have had theirs.
     for index in reversed(range(len(groups))):
         outer = _innermost(groups[index], boxes[index + 1 :])
@@ -104,7 +104,9 @@ def nodes_of(values: Sequence[object]) -> list[Node]:
     return sorted(placed, key=lambda node: node.place)
 
 
-def _innermost(node: Node, boxes: Iterable[tuple[float, float, float, float, Node]]) -> Node | None:
+def _innermost(
+    node: CanvasNode, boxes: Iterable[tuple[float, float, float, float, CanvasNode]]
+) -> CanvasNode | None:
     """Return the first group, the smallest, in which the middle of a node lies: a card may stick out a little."""
     across, down = node.x + node.width / 2, node.y + node.height / 2
     for left, right, top, bottom, group in boxes:
@@ -113,12 +115,12 @@ def _innermost(node: Node, boxes: Iterable[tuple[float, float, float, float, Nod
     return None
 
 
-def _node(value: Mapping[str, object]) -> Node | None:
+def _node(value: Mapping[str, object]) -> CanvasNode | None:
     kind = string_in(value, "type")
     text = value.get(_TEXT_OF.get(kind, ""), "" if kind == "group" else None)
     if kind not in _TEXT_OF or not isinstance(text, str):
         return None
-    return Node(
+    return CanvasNode(
         identifier=string_in(value, "id"),
         kind=kind,
         text=text.strip() if kind == "text" else " ".join(text.split()),
@@ -166,7 +168,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     edges = value.get("edges")
     edges = edges if isinstance(edges, list) else []
     nodes = nodes_of(listed[:MOST_NODES])
-    reading = _Reading(path)
+    reading = _CanvasReader(path)
     reading.add_cards(nodes)
     reading.add_connections(nodes, objects_in(edges[:MOST_EDGES]))
     left_out = min(len(listed), MOST_NODES) - len(nodes)
@@ -189,7 +191,7 @@ def _cut(what: str, most: int, found: int, done: str = "read") -> Iterator[str]:
         yield f"only the first {most:,} of {found:,} {what} were {done}"
 
 
-class _Reading:
+class _CanvasReader:
     """Collects the blocks of a canvas."""
 
     def __init__(self, path: str) -> None:
@@ -198,7 +200,7 @@ class _Reading:
         self.tags: dict[str, None] = {}
         self.is_full = False
 
-    def add_cards(self, nodes: Iterable[Node]) -> None:
+    def add_cards(self, nodes: Iterable[CanvasNode]) -> None:
         """Add the text cards of each group, and after them its files and addresses as the lines of one block."""
         cards = [node for node in nodes if node.kind != "group" and node.text]
         for _, group in groupby(cards, key=lambda node: node.place[0]):
@@ -211,7 +213,7 @@ class _Reading:
             if listed:
                 self._add_list(listed)
 
-    def _add_text(self, card: Node) -> None:
+    def _add_text(self, card: CanvasNode) -> None:
         text = self._fitting(card.text)
         inner = read_markdown(self._path, text)
         first = inner.headings[0] if inner.headings else None
@@ -221,7 +223,7 @@ class _Reading:
         for link in inner.links_from(start):
             self.builder.link(link)
 
-    def _add_list(self, cards: Sequence[Node]) -> None:
+    def _add_list(self, cards: Sequence[CanvasNode]) -> None:
         lines, links, size = [], [], 0
         for card in cards:
             if card.kind == "file":
@@ -230,9 +232,9 @@ class _Reading:
             size += len(lines[-1]) + 1
         self._add_lines(lines, links, cards[0].labels, cards[0].name)
 
-    def add_connections(self, nodes: Iterable[Node], edges: Iterable[Mapping[str, object]]) -> None:
+    def add_connections(self, nodes: Iterable[CanvasNode], edges: Iterable[Mapping[str, object]]) -> None:
         """Add a line for each edge that has a label or joins two files, and links to these files."""
-        by_id: dict[str, Node] = {}
+        by_id: dict[str, CanvasNode] = {}
         for node in nodes:
             if node.identifier:
                 by_id.setdefault(node.identifier, node)

@@ -72,7 +72,7 @@ def references(
 def _imports(encoded: bytes, root: Node) -> Iterator[Node]:
     """Yield the nodes that may import a file.
 
-    They are looked up by their keywords, because the time of a query of tree-sitter is quadratic in the depth of
+    A search for their keywords finds them, because the time of a query of tree-sitter is quadratic in the depth of
     brackets.
     """
     for match in islice(_KEYWORD.finditer(encoded), _MOST_KEYWORDS):

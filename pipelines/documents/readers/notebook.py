@@ -41,7 +41,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     cells = _cells(value)
     if cells is None:
         raise DocumentError(f"{path!r} is not a notebook: it has no list of cells; save it again in Jupyter")
-    reading = _Reading(path)
+    reading = _NotebookReader(path)
     for number, cell in enumerate(cells[:MOST_CELLS], 1):
         reading.add_cell(number, cell)
         if reading.is_full:
@@ -53,7 +53,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     )
 
 
-class _Reading:
+class _NotebookReader:
     """Collects the cells of a notebook; its title is the first heading of the first level."""
 
     def __init__(self, path: str) -> None:

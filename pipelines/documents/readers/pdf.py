@@ -111,7 +111,7 @@ def read_pages(path: str, data: bytes, recognize: Recognize | None = None) -> Do
     with pypdfium2.PdfDocument(loaded) as pdf:
         if not len(pdf):
             raise DocumentError(f"{path!r} has no pages; restore it")
-        reading = _Reading(pdf, recognize)
+        reading = _PdfReader(pdf, recognize)
         for number in range(1, min(len(pdf), MOST_PAGES) + 1):
             reading.add_page(number)
             if reading.is_full:
@@ -123,7 +123,7 @@ def read_pages(path: str, data: bytes, recognize: Recognize | None = None) -> Do
         return replace(document, has_pictures=reading.has_pictures)
 
 
-class _Reading:
+class _PdfReader:
     """Collects the pages of a PDF."""
 
     def __init__(self, pdf: pypdfium2.PdfDocument, recognize: Recognize | None) -> None:

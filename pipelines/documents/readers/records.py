@@ -227,7 +227,7 @@ OWN = "_meta"
 """The key whose values are properties as if they were at the top."""
 
 KIND_KEYS = ("_meta.type", "_meta.kind", "kind", "type")
-"""Where a record's kind is looked up unless the options name its key."""
+"""The keys that may hold a record's kind, unless the options name its key."""
 _DATE_KEYS = ("date", "_meta.date", "_meta.doc_date", "_meta.created", "_meta.created_at")
 _ID_KEYS = ("_meta.id",)
 _ABOUT_PRIVACY = (PRIVATE, "tags", "tag")

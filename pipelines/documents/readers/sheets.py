@@ -30,7 +30,7 @@ _ENDING = b"</sheetData></worksheet>"
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SheetExtent:
     """What a sheet's part holds.
 
     `places` is the size of the rectangle around the filled cells of its first rows. `end` is the offset at which
@@ -59,7 +59,7 @@ class _Rectangle:
         return (max(numbers) - min(numbers) + 1) * (self.last - self.first + 1) if numbers else 0
 
 
-def survey(package: Package, part: str) -> Survey:
+def survey(package: Package, part: str) -> SheetExtent:
     """Return how far the cells of a sheet reach, and where it is cut. Raises DocumentError if the part is damaged."""
     seen = _Rectangle()
     passed = 0
@@ -71,13 +71,13 @@ def survey(package: Package, part: str) -> Survey:
             if not found[1]:
                 seen.add(found[2], int(found[3][:9]))
             elif seen.cells > MOST_CELLS:
-                return Survey(seen.places(), passed + found.start())
+                return SheetExtent(seen.places(), passed + found.start())
             # The last two characters of a match may begin another.
             done = found.end() - 2
         kept = max(done, len(text) - _LONGEST_TAG)
         passed += kept
         rest = text[kept:]
-    return Survey(seen.places(), None)
+    return SheetExtent(seen.places(), None)
 
 
 def without_later_rows(package: Package, ends: Mapping[str, int]) -> bytes:
@@ -127,7 +127,7 @@ _Value = int | float | str | bool | time | date | datetime | timedelta
 class _Sheet:
     name: str
     part: str
-    survey: Survey
+    survey: SheetExtent
 
 
 def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # noqa: ARG001 - every reader has them

@@ -36,16 +36,16 @@ Mark = Callable[[str, str], str]
 
 
 @dataclass(slots=True)
-class Found:
+class LinkedText:
     """A paragraph's or a row's text, and the links in it: the id of the relation, and the text of each."""
 
     text: str = ""
     links: list[tuple[str, str]] = field(default_factory=list)
 
 
-def text_of(paragraph: Element, mark: Mark) -> Found:
+def text_of(paragraph: Element, mark: Mark) -> LinkedText:
     """Return the text of a paragraph; a line break in it is one in the text."""
-    found = Found()
+    found = LinkedText()
     parts = []
     for one in walk(paragraph, _LEFT_OUT):
         name = local(one)
@@ -65,12 +65,12 @@ def text_of(paragraph: Element, mark: Mark) -> Found:
     return found
 
 
-def rows_of(table: Element, mark: Mark) -> Iterator[Found]:
+def rows_of(table: Element, mark: Mark) -> Iterator[LinkedText]:
     """Yield each row of a table as one line; a table in a cell becomes the text of that cell."""
     for row in topmost(table, ("tr",), _LEFT_OUT):
         if child(row, "trPr", "del") is not None:
             continue
-        line = Found()
+        line = LinkedText()
         cells = []
         for cell in topmost(row, ("tc",), _LEFT_OUT):
             paragraphs = [text_of(one, mark) for one in topmost(cell, ("p",), _LEFT_OUT)]
@@ -270,7 +270,7 @@ class _Sections:
             self.builder.link(DocumentLink(link.target, start + link.at, link.fragment, link.text))
         self._lines, self._below, self._links, self._length = [], [], [], 0
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: LinkedText) -> None:
         for relation, shown in found.links:
             stated = self._relations.get(relation)
             address = file_at(stated.target) if stated and stated.external else None

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.indexing.deletions import HOLD_SECONDS, SETTLE_SECONDS, WINDOW_SECONDS, DeletionBrake, Looked
+from pipelines.indexing.deletions import (
+    HOLD_SECONDS,
+    SETTLE_SECONDS,
+    WINDOW_SECONDS,
+    CheckedPaths,
+    DeletionBrake,
+)
 from pipelines.state.health import Vanished
 from pipelines.state.state import HELD, Clocks, State
 
@@ -50,10 +56,10 @@ class World:
 
     def look(self, *paths):
         """Check some paths, as after an event."""
-        return self._release(self.gone & set(paths), Looked(frozenset(paths)))
+        return self._release(self.gone & set(paths), CheckedPaths(frozenset(paths)))
 
     def compare(self, **how):
-        return self._release(self.gone, Looked(self.there - self.gone, whole=True), **how)
+        return self._release(self.gone, CheckedPaths(self.there - self.gone, whole=True), **how)
 
     def _release(self, vanished, looked, **how):
         released = self._brake(**how).release(SLUG, sorted(vanished), lambda: len(self.there), looked)

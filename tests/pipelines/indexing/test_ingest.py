@@ -15,7 +15,7 @@ from pipelines.cache.leases import MAX_ATTEMPTS
 from pipelines.cache.passages import node
 from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoundError
 from pipelines.indexing.deletions import Release
-from pipelines.indexing.ingest import TEXTS_AT_ONCE, embed_owed, index_saved, index_words
+from pipelines.indexing.ingest import TEXTS_AT_ONCE, embed_pending, index_saved, index_words
 
 TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
 
@@ -33,7 +33,7 @@ def test_a_scan_commits_words_first_and_the_vectors_follow(house):
     index_words(house.cache, house.ingest)
     words = house.cache.counts()
     assert (words.notes, words.vectors_pending, house.embedder.texts) == (1, 1, [])
-    embed_owed(house.cache, house.ingest)
+    embed_pending(house.cache, house.ingest)
     assert house.cache.counts().vectors_pending == 0
 
 
@@ -98,7 +98,7 @@ def test_a_saved_long_note_leaves_its_vectors_pending_and_gets_them_all_at_once(
     house.save("a.md", many)
     counts = house.cache.counts()
     assert (counts.pending, counts.vectors, counts.vectors_pending) == (0, 0, 70)
-    embed_owed(house.cache, house.ingest, lambda: True)
+    embed_pending(house.cache, house.ingest, lambda: True)
     assert house.cache.counts().vectors == 0  # whole or not at all
     house.drain()
     assert house.cache.counts().vectors == 70
@@ -114,7 +114,7 @@ def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house
             together.wait()  # breaks if the other slice is not embedded meanwhile
             return house.embedder.encode_documents(texts)
 
-    embed_owed(house.cache, replace(house.ingest, encoder=Pairs), lambda: True)
+    embed_pending(house.cache, replace(house.ingest, encoder=Pairs), lambda: True)
     assert len(asked) == 2
     assert sum(asked) <= TEXTS_AT_ONCE
 
@@ -133,7 +133,7 @@ def test_slices_of_long_texts_are_small_again_so_that_a_save_waits_briefly(house
             return house.embedder.encode_documents(texts)
 
     monkeypatch.setattr("pipelines.indexing.ingest.time", SimpleNamespace(monotonic=lambda: now[0]))
-    embed_owed(house.cache, replace(house.ingest, encoder=Timed))
+    embed_pending(house.cache, replace(house.ingest, encoder=Timed))
     assert max(count for count, is_long in asked if not is_long) == TEXTS_AT_ONCE // 2
     assert max(count for count, _ in asked[-5:]) < TEXTS_AT_ONCE // 2
 
@@ -148,7 +148,7 @@ def test_vectors_of_many_notes_take_few_transactions_so_that_no_save_waits_for_e
         index_words(house.cache, house.ingest)
     commits = []
     house.cache.con.set_commit_hook(lambda: bool(commits.append(1)))
-    embed_owed(house.cache, house.ingest, lambda: hurried)
+    embed_pending(house.cache, house.ingest, lambda: hurried)
     house.cache.con.set_commit_hook(None)
     assert len(commits) < 20
     assert 0 < house.cache.counts().vectors <= 90
@@ -161,7 +161,7 @@ def test_an_interrupted_embedding_goes_on_where_it_was(house):
     house.write("a.md", "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(70)))
     house.reconcile()
     index_words(house.cache, house.ingest)
-    embed_owed(house.cache, house.ingest, lambda: True)
+    embed_pending(house.cache, house.ingest, lambda: True)
     done = set(house.embedder.texts)
     house.cache.close()
     house.cache = house.open("cache-vault.1.db")
@@ -397,7 +397,7 @@ def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
         house.write(f"{n}.md", "Bread with yeast." if n == 3 else f"Sleep, night {n}.")
     house.reconcile()
     for _ in range(200):
-        (index_words if house.cache.leases.owes("words") else embed_owed)(house.cache, ingest)
+        (index_words if house.cache.leases.owes("words") else embed_pending)(house.cache, ingest)
         house.now += 5
     counts = house.cache.counts()
     assert (counts.vectors, counts.vectors_pending, counts.parked) == (5, 0, 1)
@@ -418,10 +418,10 @@ def test_a_model_that_breaks_parks_no_note_and_words_are_found_meanwhile(house):
     index_words(house.cache, broken)
     for _ in range(2 * MAX_ATTEMPTS):
         with pytest.raises(ModelUnavailableError):
-            embed_owed(house.cache, broken)
+            embed_pending(house.cache, broken)
     counts = house.cache.counts()
     assert (counts.notes, counts.vectors, counts.vectors_pending, counts.parked) == (2, 0, 2, 0)
-    embed_owed(house.cache, house.ingest)
+    embed_pending(house.cache, house.ingest)
     assert house.cache.counts().vectors == 2
 
 
@@ -473,7 +473,7 @@ def test_a_note_whose_embedding_kills_its_worker_is_parked_alone_and_keeps_its_w
             deaths += 1  # nothing is released, nothing is said
         else:
             house.cache.leases.release(rows)
-            embed_owed(house.cache, house.ingest)
+            embed_pending(house.cache, house.ingest)
         house.cache.leases.free_those_of_the_dead(lambda _: False)
     assert deaths == MAX_ATTEMPTS
     ((path, kind, _),) = house.cache.ledger.parked_rows()

@@ -10,7 +10,7 @@ from pipelines.cache.leases import MAX_ATTEMPTS
 from pipelines.errors import ModelUnavailableError
 from pipelines.indexing.ingest import (
     TEXTS_AT_ONCE,
-    embed_owed,
+    embed_pending,
     index_apart,
     index_saved,
     index_words,
@@ -53,7 +53,7 @@ def test_words_are_logged_before_the_vectors_that_follow(house):
     house.reconcile()
     index_words(house.cache, house.ingest)
     assert told(house) == [("a.md", "indexed", 2, 0, True), ("b.md", "indexed", 1, 0, True)]
-    embed_owed(house.cache, house.ingest)
+    embed_pending(house.cache, house.ingest)
     assert told(house) == [("a.md", "embedded", None, 2, False), ("b.md", "embedded", None, 1, False)]
 
 

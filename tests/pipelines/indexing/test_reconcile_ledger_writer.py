@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pipelines.indexing.deletions import AT_ONCE, Looked
+from pipelines.indexing.deletions import AT_ONCE, CheckedPaths
 from pipelines.indexing.reconcile import _BATCH, LedgerWriter, Report
 from pipelines.model import LOW_PRIORITY
 from pipelines.vault import files
@@ -23,7 +23,7 @@ def on_disk(house, *paths):
 
 
 def write(writer, changed):
-    writer.write(changed, [], Looked(frozenset()), moved=set())
+    writer.write(changed, [], CheckedPaths(frozenset()), moved=set())
     return writer.report
 
 

@@ -30,7 +30,16 @@ from pipelines.maintenance.backup import _SEAL, _SEAL_LENGTH, restore_backup, wr
 from pipelines.maintenance.verify import verify
 from pipelines.state.attention import Attention
 from pipelines.state.health import Problems, Process, Processes, Vanished
-from pipelines.state.state import COMPARISON, HELD, REHASHED, WATCHER, Compared, Hold, State, WatcherFacts
+from pipelines.state.state import (
+    COMPARISON,
+    HELD,
+    REHASHED,
+    WATCHER,
+    ComparisonFacts,
+    Hold,
+    State,
+    WatcherFacts,
+)
 from tests.pipelines.conftest import House
 
 
@@ -183,7 +192,7 @@ def test_a_backup_restores_what_was_lost(filled, lost):
 def test_state_comes_from_the_backup_and_other_domains_stay(filled):
     state = State(filled.state)
     state.put(REHASHED, "yes.md", "vault")
-    state.put(COMPARISON, Compared({}, 3))
+    state.put(COMPARISON, ComparisonFacts({}, 3))
     state.switch_cache("vault", 1)
     file = back_up(filled)
     state.put(REHASHED, "no.md", "vault")

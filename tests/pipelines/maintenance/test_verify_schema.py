@@ -64,13 +64,13 @@ def make_schema():
 TABLES, OTHERS = make_schema()
 COLUMNS = [(table, column) for table, columns in TABLES.items() for column in columns]
 
-OWED = "it is pending work: indexing does it, and then it is as it was"
+PENDING = "it is pending work: indexing does it, and then it is as it was"
 WORK = "it says how work goes, which no file says"
 GIT = "it is what git said, which is asked again with the next commit and after any repair"
 NOT_DERIVED = {
-    ("vault_file", "generation"): OWED,
-    ("vault_graph", "generation"): OWED,
-    ("vault_graph", "ranked_generation"): OWED,
+    ("vault_file", "generation"): PENDING,
+    ("vault_graph", "generation"): PENDING,
+    ("vault_graph", "ranked_generation"): PENDING,
     ("vault_file", "priority"): WORK,
     ("vault_file", "dirty_since"): WORK,
     ("vault_file", "attempts"): WORK,

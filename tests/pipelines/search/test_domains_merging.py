@@ -19,7 +19,7 @@ from pipelines.model import Decay, Domain
 from pipelines.question import read_question
 from pipelines.search import rank as layers
 from pipelines.search.bm25 import WordPostings, read_words
-from pipelines.search.domains import Asked
+from pipelines.search.domains import FederatedSearch
 from pipelines.search.rank import Source, depth_for, rank_notes
 from pipelines.sqlite import snapshot
 from tests.pipelines.conftest import housed
@@ -55,7 +55,7 @@ def source(house, slug, query, **settings):
 
 
 def rank(sources, query):
-    asked = Asked(sources)
+    asked = FederatedSearch(sources)
     with asked.snapshots():
         ranked = asked.rank(read_question(query), depth_for(10), NOW)
     assert not asked.failed
@@ -170,7 +170,9 @@ def test_a_domain_that_fails_is_named_and_silences_no_other(houses, monkeypatch,
 
     monkeypatch.setattr(owner, name, damaged)
     newest_first = Decay(mode="ranked_grouped")  # so that the notes' facts are read
-    asked = Asked([source(houses[slug], slug, "winter", decay=newest_first) for slug in ("garden", "river")])
+    asked = FederatedSearch(
+        [source(houses[slug], slug, "winter", decay=newest_first) for slug in ("garden", "river")]
+    )
     with asked.snapshots():
         ranked = asked.rank(read_question("winter"), depth_for(10), NOW)
     assert {one.source.domain.slug for one in ranked} == {"garden"}

@@ -41,7 +41,7 @@ def test_a_hit_is_stale_where_the_file_is_not_as_it_was_indexed(filled):
     touched = (filled.root / "touched.md").stat()
     os.utime(filled.root / "touched.md", ns=(touched.st_atime_ns, touched.st_mtime_ns + 10**9))
     (filled.root / "gone.md").unlink()
-    filled.write("noticed.md", "What the watcher noticed is owed.")
+    filled.write("noticed.md", "What the watcher noticed is pending.")
     filled.notice("noticed.md")
     assert asked(filled, "garden") == {
         "same.md": False,

@@ -238,9 +238,7 @@ def test_a_passage_is_read_once_for_all_quotes(monkeypatch):
     read = []
     monkeypatch.setattr(citations, "_read", lambda passage: read.append(passage) or passage)
     passages = ["one passage of a note", "another passage", "the last one"]
-    check_quotes(
-        ["a quote that nobody has written", "another passage", "one that nobody has written"], passages
-    )
+    check_quotes(["a quote of no passage", "another passage", "another of no passage"], passages)
     assert read == passages
 
 

@@ -82,6 +82,6 @@ def test_the_layer_asks_about_the_candidates_only_and_leaves_its_order_and_its_n
 
 def test_with_weight_0_nothing_is_asked_and_nothing_differs(rivers):
     def attended(_):
-        raise AssertionError("attention was looked up despite its weight of 0")
+        raise AssertionError("attention was read despite its weight of 0")
 
     assert rank(replace(rivers, attended=attended)) == rank(rivers)

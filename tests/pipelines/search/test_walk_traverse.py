@@ -76,7 +76,7 @@ def test_a_model_is_known_by_the_last_part_of_its_name(name):
 
 
 def test_an_unknown_model_has_the_lowest_bars_and_says_so():
-    unknown = thresholds_of("somebody/another-model")
+    unknown = thresholds_of("example/another-model")
     known = thresholds_of("sentence-transformers/all-MiniLM-L6-v2")
     assert (known.calibrated, unknown.calibrated) == (True, False)
     # Notes that only seem to be copies would be hidden: of an unknown model, only equal texts are.

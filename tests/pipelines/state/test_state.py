@@ -22,7 +22,7 @@ from pipelines.state.state import (
     TAGGING_BEGAN,
     WATCHER,
     Clocks,
-    Compared,
+    ComparisonFacts,
     EmbedderFacts,
     EmbeddingSpeed,
     Hold,
@@ -80,7 +80,7 @@ def test_a_fact_is_replaced_and_deleted(state):
 
 VALUES: list[tuple[Any, Any]] = [
     (HELD, Hold(3, ("a.md",))),
-    (COMPARISON, Compared({"vault": {"new": 1}}, 12)),
+    (COMPARISON, ComparisonFacts({"vault": {"new": 1}}, 12)),
     (EMBEDDING_SPEED, EmbeddingSpeed(12.5)),
     (EMBEDDER, EmbedderFacts("cpu", "float32")),
     (REFUSED, RefusedMessages(foreign=1)),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.state.state import Decisions, open_state
+from pipelines.state.state import OperatorDecisions, open_state
 
 
 @pytest.fixture
 def decisions(tmp_path):
     con = open_state(tmp_path)
-    yield Decisions(con)
+    yield OperatorDecisions(con)
     con.close()
 
 

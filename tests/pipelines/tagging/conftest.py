@@ -16,7 +16,7 @@ from pipelines.tagging.review import ReviewContext, review
 from pipelines.tagging.vocabulary import load
 from tests.pipelines.conftest import MAX_BYTES, House
 
-TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants stand in (aliases: earth)\n- compost: rotted leaves\n- bread: flour and yeast\n"
+TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants grow in (aliases: earth)\n- compost: rotted leaves\n- bread: flour and yeast\n"
 AT = "2026-11-21T12:00:00.000+00:00"
 
 

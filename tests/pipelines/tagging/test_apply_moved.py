@@ -1,4 +1,4 @@
-"""The undoing of a promotion finds a note that was moved before its new bytes were indexed, and no other note."""
+"""Undoing a promotion finds the note, also if it moved before its new bytes were indexed, and no other note."""
 
 from __future__ import annotations
 

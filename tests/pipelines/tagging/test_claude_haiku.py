@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import ProposerBusyError, ProposerError
 from pipelines.model import TagEntry, Taxonomy
-from pipelines.tagging.claude import MOST, MOST_CHARACTERS, HaikuProposer, NoteText
+from pipelines.tagging.claude import MOST, MOST_CHARACTERS, HaikuProposer, PromptText
 from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
 
 TAXONOMY = Taxonomy(
@@ -25,7 +25,7 @@ TAXONOMY = Taxonomy(
         TagEntry("old", "Things", "No longer used", status="retired"),
     )
 )
-NOTE = NoteText("Pruning", "Cut the roses in March, above an outward bud.")
+NOTE = PromptText("Pruning", "Cut the roses in March, above an outward bud.")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_another_model_is_asked_as_it_comes(api):
 
 
 def test_a_long_note_is_cut(api, proposer):
-    proposer.propose(NoteText("Long", "x" * MOST_CHARACTERS + "y"), TAXONOMY)
+    proposer.propose(PromptText("Long", "x" * MOST_CHARACTERS + "y"), TAXONOMY)
     assert json.loads(api.requests[0]["messages"][0]["content"])["text"] == "x" * MOST_CHARACTERS
 
 
@@ -128,7 +128,7 @@ def test_without_a_vocabulary_no_proposer_is_asked(api, proposer, taxonomy):
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
 def test_whatever_a_note_says_stays_one_json_string(api, proposer, text):
     api.bodies.clear()
-    proposer.propose(NoteText(text, text), TAXONOMY)
+    proposer.propose(PromptText(text, text), TAXONOMY)
     sent = json.loads(api.requests[0]["messages"][0]["content"])
     assert sent["text"] == text.encode("utf-8", "replace").decode()
 
@@ -177,7 +177,7 @@ def test_a_hijacked_note_can_at_worst_suggest_a_wrong_tag(api, proposer):
         return Answer([("pwned", 1.0), ("../../etc/passwd", 1.0), ("Kochen", 1.0)])
 
     api.by_default = obey
-    assert tags(proposer.propose(NoteText("Evil", evil), TAXONOMY)) == ["Kochen"]
+    assert tags(proposer.propose(PromptText("Evil", evil), TAXONOMY)) == ["Kochen"]
 
 
 def test_an_answer_that_finds_no_tag_is_an_answer(api, proposer):
@@ -364,6 +364,6 @@ def test_the_environment_does_not_send_notes_elsewhere(monkeypatch):
 
 def test_a_notes_text_does_not_go_into_logs(proposer, caplog):
     with caplog.at_level(logging.DEBUG):
-        proposer.propose(NoteText("Secret title", "secret text"), TAXONOMY)
+        proposer.propose(PromptText("Secret title", "secret text"), TAXONOMY)
     assert "secret" not in caplog.text.lower()
     assert KEY not in caplog.text

@@ -14,7 +14,7 @@ import pytest
 from pipelines.errors import NoteUnreadableError, NoteVanishedError, StateError
 from pipelines.tagging import rename
 from pipelines.tagging.note_tags import rename_tags
-from pipelines.tagging.rename import Refusal, Report, began_at, begin, distribute, plan, recover
+from pipelines.tagging.rename import Refusal, RenameReport, began_at, begin, distribute, plan, recover
 from pipelines.tagging.vocabulary import parse
 from pipelines.vault.atomic import write_atomic
 from tests.faults.stage import in_child
@@ -51,7 +51,7 @@ def replace(path, read, new):
 def apply(planned, root, journal, replace):
     """Do what a worker does: refuse a plan, or record and carry it out."""
     if planned.refused:
-        return Report((), planned.refused, (), finished=False)
+        return RenameReport((), planned.refused, (), finished=False)
     begin(journal.with_name("run.json"), {journal: planned}, "2026")
     return recover(root, journal, replace)
 

@@ -16,7 +16,7 @@ from pipelines.tagging.review_file import (
     MOST_CHARACTERS,
     MOST_LINES,
     NOT_UNDERSTOOD,
-    Kept,
+    KeptText,
     QueuedNote,
     QueuedTag,
     Reading,
@@ -321,7 +321,7 @@ def test_an_id_with_different_marks_decides_nothing_and_both_lines_stay():
     for other in ("[-]", "[ ]"):
         crossed = line_of(1).replace("[ ]", other)
         reading = said(changed((1, f"{ticked}\n{crossed}")))
-        assert reading == Reading(kept=(Kept("Garden.md", f"{ticked}\n{crossed}"),))
+        assert reading == Reading(kept=(KeptText("Garden.md", f"{ticked}\n{crossed}"),))
         text = again(reading)
         assert (text.count("<!-- e:1 "), text.count(NOT_UNDERSTOOD)) == (2, 1)
         assert said(text) == reading
@@ -346,7 +346,7 @@ def test_an_id_that_occurs_twice_with_the_same_mark_is_decided_once():
 )
 def test_a_line_that_is_not_understood_stays_marked_and_represents_its_tag(line):
     reading = said(changed((1, line)))
-    assert reading == Reading(kept=(Kept("Garden.md", line),))
+    assert reading == Reading(kept=(KeptText("Garden.md", line),))
     text = again(reading)
     assert line in text
     assert text.count("<!-- e:1 ") == 1
@@ -362,7 +362,7 @@ def test_a_line_that_an_earlier_version_wrote_is_ours_by_its_seal():
 def test_what_is_written_behind_a_tag_is_kept_and_the_mark_counts():
     line = line_of(1).replace("[ ]", "[x]").replace(" <!--", " because of page 2 <!--")
     assert said(changed((1, line))) == Reading(
-        accepted=frozenset({1}), kept=(Kept("Garden.md", "because of page 2"),)
+        accepted=frozenset({1}), kept=(KeptText("Garden.md", "because of page 2"),)
     )
 
 
@@ -422,7 +422,7 @@ def test_a_tag_of_the_vocabulary_belongs_to_the_note_that_it_is_written_under(li
 
 def test_the_last_word_of_a_paragraph_is_no_tag():
     reading = said(under(GARDEN, "Ask Tom what he thinks of", "worms"))
-    assert reading == Reading(kept=(Kept("Garden.md", "Ask Tom what he thinks of\nworms"),))
+    assert reading == Reading(kept=(KeptText("Garden.md", "Ask Tom what he thinks of\nworms"),))
 
 
 def test_several_tags_and_names_of_several_words_are_taken():
@@ -440,7 +440,7 @@ def test_a_word_that_is_not_in_the_vocabulary_is_offered(line):
     ["mulch", "- [x] not one tag", "- [-] worms", "> worms", "- [x] 123", "A worms farm.", "- [q] worms"],
 )
 def test_what_is_not_clearly_a_tag_is_kept(line):
-    assert said(under(GARDEN, line)) == Reading(kept=(Kept("Garden.md", line),))
+    assert said(under(GARDEN, line)) == Reading(kept=(KeptText("Garden.md", line),))
 
 
 def test_a_tag_that_is_offered_already_is_accepted_by_typing_it():
@@ -465,7 +465,7 @@ def test_a_tag_is_not_taken_where_its_note_is_in_doubt(before):
 
 def test_a_tag_of_another_note_without_its_comment_is_neither_accepted_nor_rejected():
     reading = said("- [x] stars\n" + changed((5, "")))
-    assert reading == Reading(kept=(Kept(None, "- [x] stars"),))
+    assert reading == Reading(kept=(KeptText(None, "- [x] stars"),))
 
 
 def test_the_opening_of_a_note_does_not_swallow_a_tag():
@@ -536,7 +536,7 @@ def test_half_of_the_tags_missing_is_damage():
 def test_frontmatter_stays_at_the_top():
     text = "---\ncreated: today\n---\n" + SHOWN
     reading = said(text)
-    assert reading == Reading(kept=(Kept("", "---\ncreated: today\n---"),))
+    assert reading == Reading(kept=(KeptText("", "---\ncreated: today\n---"),))
     assert again(reading).startswith("---\ncreated: today\n---\n")
     assert said(again(reading)) == reading
 

@@ -17,7 +17,7 @@ NOTES = {
     "Sleep/Protecting Sleep.md": "---\naliases: [Rest]\n---\n# How to sleep\n\nDarkness helps. [[Nowhere]]\n",
     "Soil.md": "# Soil\n\nIt is alive: worms dig. [[Protecting Sleep]]\n",
     "Attic/Soil.md": "---\nkind: review\n---\n# Soil\n\nAn older one. [[Protecting Sleep]]\n",
-    "Alone.md": "Nobody links here.\n",
+    "Alone.md": "No note links here.\n",
     "Attic/Long.md": "long " * 10_000,
     "_contexts.yaml": "brief: {slots: [{query: '{title}', neighbours: links}]}\n",
     "_scopes.yaml": "old: {folder: Attic}\n",

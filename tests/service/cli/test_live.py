@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from service.cli.live import Key, Keys
+from service.cli.live import Key, KeyDecoder
 from tests.terminal import Terminal
 
 HIT = {"section": "", "lines": [7, 9], "excerpt": "soil and clay", "marks": [[0, 4]]}
@@ -267,12 +267,12 @@ def test_nothing_that_a_note_is_called_is_obeyed_or_breaks_the_lines(live):
     ],
 )
 def test_bytes_are_keys_however_they_arrive(parts, keys):
-    decoder = Keys()
+    decoder = KeyDecoder()
     assert [key for part in parts for key in decoder.feed(part)] == keys
 
 
 def test_an_escape_byte_alone_is_the_escape_key_once_nothing_follows():
-    decoder = Keys()
+    decoder = KeyDecoder()
     assert list(decoder.feed(b"\x1b")) == []
     assert decoder.waiting
     assert list(decoder.give_up()) == [Key.ESCAPE]

@@ -248,7 +248,7 @@ def test_downloaded_weights_that_differ_from_their_hash(place, tiny_model, tmp_p
 
 
 def test_a_model_that_was_never_fetched_is_not_fetched_now(place, monkeypatch):
-    monkeypatch.setenv("EMBEDDING_MODEL", "nobody/no-such-model")
+    monkeypatch.setenv("EMBEDDING_MODEL", "no-such-people/no-such-model")
     code, found = diagnose(place.root)
     assert code == 0
     assert "not on this machine yet" in found["model"]["message"]
@@ -257,7 +257,9 @@ def test_a_model_that_was_never_fetched_is_not_fetched_now(place, monkeypatch):
 
 def test_a_model_that_only_the_vault_names(place, monkeypatch):
     monkeypatch.delenv("EMBEDDING_MODEL")
-    (place.root / "_domains.yaml").write_text("a:\n  legacy: true\n  embedding: nobody/no-such-model\n")
+    (place.root / "_domains.yaml").write_text(
+        "a:\n  legacy: true\n  embedding: no-such-people/no-such-model\n"
+    )
     code, found = diagnose(place.root)
     assert code == 0
     assert "EVERINDEX_ALLOWED_MODELS" in found["model"]["cure"]

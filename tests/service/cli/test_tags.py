@@ -66,7 +66,7 @@ def test_promote_says_what_was_rejected(monkeypatch, rejected, said):
 
 
 class Renaming:
-    """A service that refuses a rename because a note cannot be changed."""
+    """A service that refuses renames because a note cannot be changed."""
 
     def call(self, *_, **__):
         refused = [["a.md", "unreadable frontmatter; correct the frontmatter first"]]

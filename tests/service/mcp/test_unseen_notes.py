@@ -61,7 +61,7 @@ def library(base, notes, model):
 
 
 def told(library, public, queries):
-    """Yield what an agent asks, each with all that it is told but the state of the index."""
+    """Yield each question of an agent with its answer, without the state of the index."""
 
     def plain(answer):
         return answer.model_dump(exclude={"freshness", "cursor", "warnings"})

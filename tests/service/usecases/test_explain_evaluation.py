@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import CacheError, ConfigurationError
-from pipelines.indexing.ingest import embed_owed, index_words
+from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.question import read_question
 from pipelines.search.ablation import as_it_is, without
@@ -56,7 +56,7 @@ def index(resources, notes):
         while cache.counts().pending:  # a slice ends after a time, which a slow machine needs for one note
             index_words(cache, resources.ingest(domain, cache))
         while cache.counts().vectors_pending:
-            embed_owed(cache, resources.ingest(domain, cache))
+            embed_pending(cache, resources.ingest(domain, cache))
 
 
 def asked(resources):

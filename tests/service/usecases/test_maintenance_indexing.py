@@ -44,7 +44,7 @@ def break_off_reembed(resources, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(rebuild, "embed_owed", killed)
+        patched.setattr(rebuild, "embed_pending", killed)
         with pytest.raises(KeyboardInterrupt):
             reembed(resources)
 

@@ -11,7 +11,7 @@ from pipelines.cache import search
 from pipelines.cache.cache import Cache
 from pipelines.cache.search import matching
 from pipelines.errors import CacheCorruptError
-from pipelines.indexing.ingest import embed_owed, index_words
+from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.question import read_question
 from pipelines.search.bm25 import WordPostings
@@ -46,7 +46,7 @@ def index(resources, notes):
     while cache.counts().pending:  # a slice ends after a time, which a slow machine needs for one note
         index_words(cache, resources.ingest(domain, cache))
     while cache.counts().vectors_pending:
-        embed_owed(cache, resources.ingest(domain, cache))
+        embed_pending(cache, resources.ingest(domain, cache))
     return cache
 
 

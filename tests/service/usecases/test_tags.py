@@ -44,7 +44,7 @@ def test_what_waits_for_a_note_of_no_domain_is_counted_apart(tags):
 
 @pytest.fixture
 def moved(vault, tmp_path, tiny_model):
-    """A vault in which a note got a tag, and was moved before that was indexed."""
+    """A vault whose note got a tag, and was moved before that was indexed."""
     (vault / "_taxonomy.md").write_text("- soil\n")
     (vault / "a.md").write_text("Worms live in the dark earth of the garden.\n")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
