@@ -14,8 +14,6 @@ import structlog
 from huey.api import Task
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import saved_ms
-from pipelines.cache.vectors import reclaim
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
 from pipelines.indexing.ingest import Ingest, Outcome, embed_owed, index_saved, index_words
@@ -23,7 +21,6 @@ from pipelines.indexing.ingest import index_apart as index_apart_of
 from pipelines.indexing.parse import ApartParser
 from pipelines.indexing.reconcile import Report, check_paths, reconcile, record_comparison, rehash
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, REQUEST_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
-from pipelines.sqlite import bound_journal
 from pipelines.state.state import EMBEDDING_SPEED, LOOKED_AT, REHASHED, RELOADED, EmbeddingSpeed
 from pipelines.vault import files
 from queue_config.inspect import is_among_next, waiting, waits
@@ -107,8 +104,8 @@ def compare(resources: Resources, *, settle: bool = False, confirmed: bool = Fal
         brake=resources.brake(settle=settle, confirmed=confirmed),
     )
     for domain in resources.domains():
-        caches[domain.slug].drop_unused_vectors()
-        reclaim(caches[domain.slug])
+        caches[domain.slug].vectors.drop_unused()
+        caches[domain.slug].vectors.reclaim()
     _complain(resources, next(iter(reports.values())).complaints)
     resources.vanished().prune(WINDOW_SECONDS)
     record_comparison(resources.state(), reports, round((time.monotonic() - started) * 1000))
@@ -228,7 +225,7 @@ def _index_saves(
             continue
         with _ingest(resources, domain, cache) as ingest:
             outcome = index_saved(cache, ingest)
-        saved.setdefault(domain.slug, []).extend(saved_ms(cache, outcome.paths))
+        saved.setdefault(domain.slug, []).extend(cache.ledger.saved_ms(outcome.paths))
         total.add(outcome)
         served[domain.slug] = domain
         turns.append(domain)
@@ -257,7 +254,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
             outcome = _index_apart(cache, ingest, tasks.parser, said)
             touched = outcome.touched
             doing.update(attempt=outcome.attempt, words=outcome.touched, paths=outcome.paths)
-            doing.update(saved_ms={slug: saved_ms(cache, outcome.paths)})
+            doing.update(saved_ms={slug: cache.ledger.saved_ms(outcome.paths)})
     finally:
         tasks.parser.busy.release()
     # What is not possible now is left to the sweep, as in `_drain`.
@@ -401,7 +398,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         cache = resources.cache(domain)
         cache.leases.free_those_of_the_dead(resources.is_at_work)
         cache.leases.release_all_of(broken_off)
-        bound_journal(cache.con)
+        cache.bound_journal()
         hint(huey, tasks, domain, cache)
     resources.broken_off -= broken_off
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +37,27 @@ class LedgerRow:
     indexed_at: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedRow:
+    """A parked note; `generation` names the content that fails, `since_s` is how long the failure has been known."""
+
+    path: str
+    kind: str
+    reason: str
+    attempts: int
+    generation: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Disk compared with ledger: files whose `stat` differs, paths that are gone, the number of unchanged files."""
+
+    changed: list[FoundFile]
+    gone: list[str]
+    unchanged: int
+
+
 def unread_hash(found: FoundFile, reason: str) -> str:
     """Return a stand-in for the hash of content that could not be read; it changes only with `stat` or the reason."""
     return f"unread:{reason}:{found.size}:{found.mtime_ns}:{found.inode}"
@@ -49,6 +70,9 @@ def below(folder: str) -> tuple[str, str]:
 
 # The recorded time of a file that was gone when its note was about to be read; the note stays as it is indexed.
 _AWAY = -1
+
+
+_INDEXED = "SELECT path FROM vault_file WHERE indexed_hash IS NOT NULL AND applied_generation"
 
 
 def modified_at(mtime_ns: int) -> str:
@@ -294,49 +318,104 @@ class Ledger:
             )
         }
 
+    def compare_scan(
+        self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
+    ) -> Difference:
+        """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed."""
+        self._con.execute(
+            "CREATE TEMP TABLE IF NOT EXISTS seen"
+            " (path TEXT PRIMARY KEY, raw BLOB, size INTEGER, mtime_ns INTEGER, inode INTEGER) WITHOUT ROWID"
+        )
+        with transaction(self._con):
+            self._con.execute("DELETE FROM seen")
+            self._con.executemany(
+                "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)",
+                ((f.path, os.fsencode(f.raw), f.size, f.mtime_ns, f.inode) for f in found),
+            )
+            changed = select(
+                self._con,
+                "SELECT s.path, s.raw, s.size, s.mtime_ns, s.inode FROM seen s LEFT JOIN vault_file f USING (path)"
+                " WHERE f.wanted_hash IS NULL OR f.size <> s.size OR f.mtime_ns <> s.mtime_ns"
+                " OR f.inode <> s.inode OR f.raw <> s.raw"
+                # These columns do not show a change of permissions, of another file's name, or of the size limit.
+                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing', 'name-collision', 'too-large'))"
+                " OR s.path IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(suspects)),),
+            )
+            low, high = below(folder)
+            gone = select(
+                self._con,
+                "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
+                " AND path NOT IN (SELECT path FROM seen)",
+                (low, high),
+            )
+            (total,) = one(self._con, "SELECT count(*) FROM seen")
+        files = [FoundFile(path, os.fsdecode(raw), *rest) for path, raw, *rest in changed]
+        return Difference(files, [path for (path,) in gone], total - len(files))
 
-# Which notes of a cache an earlier pipeline indexed, and the names of those pipelines.
+    def parked_notes(self) -> list[ParkedRow]:
+        """Return the parked notes, by path. Raises CacheError."""
+        now = self._clock()
+        return [
+            ParkedRow(path, kind, reason, attempts, generation, max(0.0, now - since))
+            for path, kind, reason, attempts, generation, since in select(
+                self._con,
+                "SELECT path, error_kind, error, attempts, generation, dirty_since FROM vault_file"
+                " WHERE parked = 1 ORDER BY path",
+            )
+        ]
 
+    def saved_ms(self, paths: Sequence[str]) -> list[float]:
+        """Return, for each of these saves that is findable, the milliseconds from its discovery to being findable.
 
-_INDEXED = "SELECT path FROM vault_file WHERE indexed_hash IS NOT NULL AND applied_generation"
+        A save that newer content has followed is counted with the newer one; what a first index or a comparison of
+        the disk found is no save. Raises CacheError.
+        """
+        # The ledger records the discovery by the monotonic clock, and the commit by the wall clock.
+        offset = time.time() - self._clock()
+        return [
+            round(max(0.0, datetime.fromisoformat(at).timestamp() - offset - since) * 1000, 1)
+            for since, at in select(
+                self._con,
+                "SELECT dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
+                " AND indexed_at IS NOT NULL AND priority >= ? AND path IN (SELECT value FROM json_each(?))",
+                (HIGH_PRIORITY, json.dumps(list(paths))),
+            )
+        ]
 
+    def replace_pipeline(self, name: str) -> None:
+        """Name another pipeline as the current one, before its notes are wanted (inside the caller's transaction).
 
-def replace_pipeline(con: apsw.Connection, name: str) -> None:
-    """Name another pipeline as the current one, before its notes are wanted (inside the caller's transaction).
+        The names before it are kept while notes remain that this pipeline has not indexed.
+        """
+        before = self._earlier() if first(self._con, f"{_INDEXED} = 0 LIMIT 1") else []
+        self._con.executemany(
+            "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)",
+            [("pipeline", name), ("earlier_pipelines", " ".join({*before, self._current()}))],
+        )
 
-    The names before it are kept while notes remain that this pipeline has not indexed.
-    """
-    before = _earlier(con) if first(con, f"{_INDEXED} = 0 LIMIT 1") else []
-    con.executemany(
-        "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)",
-        [("pipeline", name), ("earlier_pipelines", " ".join({*before, _current(con)}))],
-    )
+    def want_version(self, version: str | None) -> list[str]:
+        """Make the notes pending that a pipeline indexed, by its version or whole name; None: those of earlier ones.
 
+        Return their paths. Until they are indexed again, they are found as they are. A note that waits for this
+        pipeline counts for every earlier one that left notes.
+        """
+        with transaction(self._con):
+            paths = [path for (path,) in select(self._con, f"{_INDEXED} = 0 ORDER BY path")]
+            if version is not None and not any(_is_of(name, version) for name in self._earlier()):
+                paths = []
+            if version is not None and _is_of(self._current(), version):
+                paths += [path for (path,) in select(self._con, f"{_INDEXED} > 0 ORDER BY path")]
+            self.want_again(paths)
+        return paths
 
-def want_version(con: apsw.Connection, ledger: Ledger, version: str | None) -> list[str]:
-    """Make the notes pending that a pipeline indexed, by its version or whole name; None: those of earlier ones.
+    def _current(self) -> str:
+        (name,) = one(self._con, "SELECT value FROM vault_meta WHERE key = 'pipeline'")
+        return str(name)
 
-    Return their paths. Until they are indexed again, they are found as they are. A note that waits for this pipeline
-    counts for every earlier one that left notes.
-    """
-    with transaction(con):
-        paths = [path for (path,) in select(con, f"{_INDEXED} = 0 ORDER BY path")]
-        if version is not None and not any(_is_of(name, version) for name in _earlier(con)):
-            paths = []
-        if version is not None and _is_of(_current(con), version):
-            paths += [path for (path,) in select(con, f"{_INDEXED} > 0 ORDER BY path")]
-        ledger.want_again(paths)
-    return paths
-
-
-def _current(con: apsw.Connection) -> str:
-    (name,) = one(con, "SELECT value FROM vault_meta WHERE key = 'pipeline'")
-    return str(name)
-
-
-def _earlier(con: apsw.Connection) -> Sequence[str]:
-    found = first(con, "SELECT value FROM vault_meta WHERE key = 'earlier_pipelines'")
-    return found[0].split() if found else []
+    def _earlier(self) -> Sequence[str]:
+        found = first(self._con, "SELECT value FROM vault_meta WHERE key = 'earlier_pipelines'")
+        return found[0].split() if found else []
 
 
 def _is_of(name: str, version: str) -> bool:

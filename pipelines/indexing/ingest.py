@@ -19,9 +19,9 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.cache import Cache, readable_vectors
 from pipelines.cache.leases import MAX_ATTEMPTS
-from pipelines.cache.vectors import readable_vectors
+from pipelines.cache.vectors import Vector
 from pipelines.documents.read import Files, Options, is_read_apart
 from pipelines.errors import (
     ApartStoppedError,
@@ -47,7 +47,6 @@ from pipelines.model import (
 )
 from pipelines.notes.chunk import chunk_note, embedded_text
 from pipelines.notes.lexical import ChunkWords
-from pipelines.sqlite import transaction
 from pipelines.state.note_log import NoteEvent, RemovalReason, file_key
 from pipelines.vault import files
 
@@ -250,7 +249,7 @@ def _choose_texts(
     for row in rows:
         if len(texts) >= _TEXTS_AHEAD:
             break
-        own = cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+        own = cache.vectors.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
         chosen[row] = own.keys()
         texts |= own
     cache.leases.release(rows[len(chosen) :])
@@ -271,12 +270,12 @@ def _embed(
     bad: BadVectorError | None = None
     began = time.monotonic()
     known = _known_to_siblings(cache, ingest, texts)
-    cache.store_vectors(known)
+    cache.vectors.store(known)
     new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
     with closing(_slices(ingest, new, hurried)) as slices:
         for hashes, vectors in slices:
             try:
-                cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
+                cache.vectors.store(dict(zip(hashes, vectors.result(), strict=True)))
                 outcome.embedded.update(hashes)
             except BadVectorError as error:
                 bad = error
@@ -329,7 +328,7 @@ def _attach_all(
         if start and hurried():
             break
         group = ready[start : start + _NOTES_AT_ONCE]
-        with transaction(cache.con):
+        with cache.transaction():
             for row in group:
                 _finish_vectors(cache, row, chosen[row], outcome, None, alone=len(chosen) == 1)
         done.update(group)
@@ -364,7 +363,7 @@ def _finish_vectors(
     began = time.monotonic()
     texts, ms = outcome.embedded_of(own)
     try:
-        with transaction(cache.con):
+        with cache.transaction():
             attached = cache.commit_vectors(row)
         if attached:
             outcome.committed += 1
@@ -446,7 +445,7 @@ def _missing_texts(cache: Cache, prepared: Sequence[_Prepared]) -> dict[str, str
         for item in prepared
         for chunk in item.chunks
     }
-    new = texts.keys() - cache.vectors(texts).keys()
+    new = texts.keys() - cache.vectors.of(texts).keys()
     missing: dict[str, str] = {}
     for item in prepared:
         own = {chunk.text_hash for chunk in item.chunks} & new
@@ -464,7 +463,7 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     outcome = Outcome()
     rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, together=ingest.apart)
     prepared = _prepare_all(cache, ingest, rows, outcome)
-    with transaction(cache.con):
+    with cache.transaction():
         _commit_all(cache, prepared, {}, outcome)
     ingest.record(outcome.events)
     return outcome

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.ledger import unread_hash
-from pipelines.cache.notes import Difference, compare_scan
+from pipelines.cache.ledger import Difference, unread_hash
 from pipelines.domains import Registry
 from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.formats import format_of
@@ -228,7 +227,7 @@ def reconcile(
     reports = {}
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
-        difference = compare_scan(cache, notes[slug], suspects=found.colliding)
+        difference = cache.ledger.compare_scan(notes[slug], suspects=found.colliding)
         report = Report(
             unchanged=difference.unchanged,
             ignored=len(ignored[slug]),
@@ -425,7 +424,7 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: S
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)
     own = [file for path, file in scan.notes.items() if _owns(registry, slug, path)]
-    return compare_scan(cache, own, vault.disk_key(folder), scan.colliding)
+    return cache.ledger.compare_scan(own, vault.disk_key(folder), scan.colliding)
 
 
 # The last comparison of the disk with the ledgers, shared between processes.

@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import indexed_hashes, texts_of
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import read_frontmatter
@@ -150,7 +149,7 @@ def _fits(root: Path, raw: str, max_bytes: int, change: Change) -> bool:
 
 
 def _has_the_text(cache: Cache, path: str, known: Looked) -> bool:
-    return not is_another(known.sketch, sketch(texts_of(cache, path)))
+    return not is_another(known.sketch, sketch(cache.notes.texts_of(path)))
 
 
 def _has_twins(cache: Cache, proposals: Proposals, change: Change) -> bool:
@@ -236,8 +235,8 @@ def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former:
         content = files.read(notes.root, found[0], notes.max_bytes)
     except NoteError:
         return []  # writing the tags reports it
-    if indexed_hashes(notes.cache, [path]).get(path) == content.sha256:
-        texts = texts_of(notes.cache, path)
+    if notes.cache.notes.indexed_hashes([path]).get(path) == content.sha256:
+        texts = notes.cache.notes.texts_of(path)
     else:
         text = decode(content.data)[0]
         texts = [text[read_frontmatter(text).end :]]

@@ -10,9 +10,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from pipelines.cache import graph, passages
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import edges_at
 from pipelines.cache.passages import NodeRow
 from pipelines.context import block
 from pipelines.context.block import LeftOut, Order, Packer, Packing, Tokens, estimated
@@ -351,7 +349,7 @@ class _NoNeighboursError(EverindexError):
 def _note(questions: SearchService, path: str, audience: Audience) -> tuple[str, Cache, NodeRow]:
     """Return a note's row, its domain and its cache. Raises NoteNotFoundError."""
     for domain, cache in questions.readers():
-        node = passages.node(cache, path)
+        node = cache.passages.node(path)
         if node and path not in domain.configuration and audience.sees(domain.slug, path):
             return domain.slug, cache, node
     raise questions.no_such_note(path, audience)
@@ -375,7 +373,7 @@ def _gathered(
         question = Question(slot.query, slot.query, filters=filters)
         return _linked_with(questions, slot, question, slug, path, audience)
     audience.require_communities(slug)
-    rank = graph.rank_of(cache, path)
+    rank = cache.graph.rank_of(path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
     filters = replace(filters, communities=(rank.community,))
@@ -394,7 +392,9 @@ def _linked_with(
     hidden = audience.hidden(slug)
     gathered.hidden[slug] = hidden
     ends = (
-        {edge.path for edge in edges_at(source.cache, [path])} - {path, *source.domain.configuration} - hidden
+        {edge.path for edge in source.cache.graph.edges_at([path])}
+        - {path, *source.domain.configuration}
+        - hidden
     )
     there = on_disk(questions.resources, source.cache, sorted(ends))
     if not there:

@@ -9,7 +9,6 @@ from typing import TypeVar
 import structlog
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import data_version
 from pipelines.errors import CacheError
 from pipelines.model import Domain
 from pipelines.search.bm25 import Compared, WordPostings
@@ -86,7 +85,7 @@ class InMemory:
             raise failed
 
     def _follow(self, cache: Cache) -> None:
-        now = (cache, data_version(cache))
+        now = (cache, cache.data_version())
         last = self._followed.get(cache.path)
         if last == now:
             return

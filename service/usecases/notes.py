@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.cache import graph, passages
 from pipelines.cache.cache import Cache
+from pipelines.cache.passages import ChunkRow, document_text
 from pipelines.errors import NO_NOTE, CacheMissingError, NoteError, NoteNotFoundError, NotFoundError
 from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
@@ -87,8 +87,8 @@ def _read(
         raise NotFoundError(str(error)) from error
     if not (audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None
-    node, row = passages.node(cache, path), cache.ledger.row(path)
-    chunks = passages.chunks_of(cache, path)
+    node, row = cache.passages.node(path), cache.ledger.row(path)
+    chunks = cache.passages.chunks_of(path)
     return NoteText(
         path=path,
         title=node.title if node else PurePosixPath(path).stem,
@@ -107,7 +107,7 @@ def text_of(cache: Cache, path: str, data: bytes) -> str:
     """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
     if files.is_markdown(path):
         return decode(data)[0]
-    return passages.document_text([one for one in passages.chunks_of(cache, path) if not one.is_names_alone])
+    return document_text([one for one in cache.passages.chunks_of(path) if not one.is_names_alone])
 
 
 def is_public(domain: Domain, path: str, data: bytes) -> bool:
@@ -126,7 +126,7 @@ def is_public(domain: Domain, path: str, data: bytes) -> bool:
     return kept is None
 
 
-def _sections(chunks: Sequence[passages.ChunkRow]) -> list[Section]:
+def _sections(chunks: Sequence[ChunkRow]) -> list[Section]:
     """Return the sections of a note in order; passages of one section count as one."""
     found: list[Section] = []
     for chunk in chunks:
@@ -138,7 +138,7 @@ def _sections(chunks: Sequence[passages.ChunkRow]) -> list[Section]:
     return found
 
 
-def _parts(chunks: Sequence[passages.ChunkRow]) -> Iterator[Part]:
+def _parts(chunks: Sequence[ChunkRow]) -> Iterator[Part]:
     """Yield the places in a document in order; passages of one place count as one."""
     placed = (chunk for chunk in chunks if chunk.place)
     for place, group in groupby(placed, key=lambda chunk: chunk.place.shown() if chunk.place else ""):
@@ -348,7 +348,7 @@ class Reader:
         if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
             raise self._questions.no_such_note(path, audience)
         data, markdown = content.data, vault.is_markdown(path)
-        meant = graph.meant_by(cache, path)
+        meant = cache.graph.meant_by(path)
         named = audience.named({file for file in meant.values() if file is not None})
         node = describe_note(domain, cache, path, self._questions.backlinks, audience)
         return OpenNote(
@@ -386,7 +386,7 @@ class Reader:
         titles = {
             note.path: note.title
             for _, cache in self._questions.readers()
-            for note in graph.nodes(cache, lines)
+            for note in cache.graph.nodes(lines)
         }
         found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))

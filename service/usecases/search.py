@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pipelines.cache import graph, passages
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.filters import values_in_use
+from pipelines.cache.cache import Cache
+from pipelines.cache.vectors import Vector
 from pipelines.errors import (
     BadVectorError,
     CacheError,
@@ -38,7 +37,6 @@ from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
 from pipelines.search.spelling import corrected
-from pipelines.sqlite import snapshot
 from pipelines.state.note_log import NoteLog, followed
 from pipelines.state.state import HELD
 from pipelines.vault import files
@@ -144,7 +142,7 @@ def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Fil
     in_use: dict[str, dict[str, str]] = {name: {} for name in wanted}
     if any(longest.values()):
         for cache, hidden in caches:
-            for name, value, _ in values_in_use(cache, dict.fromkeys(wanted, _LONGEST), hidden):
+            for name, value, _ in cache.filters.values_in_use(dict.fromkeys(wanted, _LONGEST), hidden):
                 in_use[name] |= {fold(one): one for one in _levels(name, value, longest[name])}
     return [
         _clause(name, value, in_use[name])
@@ -222,7 +220,7 @@ def paused_because(resources: Resources, slug: str) -> str | None:
 
 def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
-    node = passages.node(cache, known["path"])
+    node = cache.passages.node(known["path"])
     warnings = node.warnings if node else []
     hidden = None
     if known["path"] in agents(resources).known_private(known["domain"]):
@@ -248,7 +246,7 @@ def explained(
     if state == "indexed":
         if gone := _vanished_because(resources, caches[slug], slug, path):
             return {**known, "state": "pending", "reason": gone}  # that it is removed
-        node = passages.node(caches[slug], path)
+        node = caches[slug].passages.node(path)
         more = _as_read(resources, caches[slug], known) if is_owner else {}
         return {**known, "dates": dates_of(node).model_dump() if node else None, **more}
     return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}
@@ -633,7 +631,7 @@ class SearchService:
     def holder(self, path: str, audience: Audience = OWNER) -> tuple[Domain, Cache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""
         for domain, cache in self.readers():
-            if passages.node(cache, path) is not None and audience.sees(domain.slug, path):
+            if cache.passages.node(path) is not None and audience.sees(domain.slug, path):
                 return domain, cache
         raise self.no_such_note(path, audience)
 
@@ -641,7 +639,7 @@ class SearchService:
         """Return a note and its chunks. Raises NoteNotFoundError, also for a note whose file is gone."""
         path = files.note_key(path)
         for domain, cache in self.readers():
-            with snapshot(cache.con):
+            with cache.snapshot():
                 sees = audience.sees(domain.slug, path) and path in on_disk(self.resources, cache, [path])
                 if sees and (node := describe_note(domain, cache, path, self.backlinks, audience)):
                     return node
@@ -651,7 +649,7 @@ class SearchService:
         """Return the notes of any domain that link to a file, without those whose files are gone."""
         linking: list[dict[str, Any]] = []
         for domain, cache in self.readers():
-            found = graph.backlinks(cache, path)
+            found = cache.graph.backlinks(path)
             there = on_disk(self.resources, cache, [one.path for one in found])
             linking += [
                 asdict(one) | {"domain": domain.slug}

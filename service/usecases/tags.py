@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from pipelines.cache import passages
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import openings, untagged
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import CacheError, CannotUndoError, NoteTagsError, NotFoundError, TooManyWaitingError
 from pipelines.model import Domain, Suggestion, now_iso
@@ -122,7 +120,7 @@ class Tags:
     def _openings(self, domain: Domain, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the title and the beginning of each note, as far as its index can be read."""
         try:
-            return openings(self._resources.reader(domain), paths) if paths else {}
+            return self._resources.reader(domain).notes.openings(paths) if paths else {}
         except CacheError:
             return {}  # the page names the domain; its proposals can still be read
 
@@ -196,7 +194,7 @@ class Tags:
         asked, problems = [], []
         for one in named_domains(self._resources, domain):
             cache = self._resources.reader(one)
-            known = untagged(cache) if path is None else cache.ledger.settled()
+            known = cache.notes.untagged() if path is None else cache.ledger.settled()
             wanted = [
                 note
                 for note in known
@@ -361,7 +359,7 @@ class Proposing:
         self, client: str, domain: Domain, cache: Cache, path: str, tags: Sequence[str], reason: str
     ) -> list[Proposed]:
         store, taxonomy = self._context.proposals(), self._context.vocabulary(domain).taxonomy
-        node = passages.node(cache, path)
+        node = cache.passages.node(path)
         present = {tag.casefold() for tag in node.tags} if node else set()
         known = {one.tag.casefold(): one.state for one in store.of_note(domain.slug, path)}
         left = min(MOST_WAITING - self.waiting(client), _MOST_OF_AGENTS - self.waiting())

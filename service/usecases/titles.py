@@ -6,15 +6,13 @@ import json
 import threading
 from collections.abc import Sequence
 
-from pipelines.cache import notes, passages
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.vectors import mean_vector
+from pipelines.cache.cache import Cache
+from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
 from pipelines.search.names import NameIndex, names_of
 from pipelines.search.operators import passing_chunks
 from pipelines.search.walk import nearest_notes
-from pipelines.sqlite import snapshot
 from pipelines.vault import files
 from service.schemas.search import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer, place_of
 from service.usecases.audience import OWNER, Audience, named_domains
@@ -63,9 +61,9 @@ class TitleSearch:
             self._hold(gone, {})
             del self._held[gone]  # whatever a thread has seen, it is read again when it is back
         for domain, cache in readers:
-            now = (cache, notes.data_version(cache))
+            now = (cache, cache.data_version())
             if seen.get(domain.slug) != now or domain.slug not in self._held:
-                self._hold(domain.slug, notes.note_names(cache))
+                self._hold(domain.slug, cache.notes.names())
                 seen[domain.slug] = now
 
     def _hold(self, slug: str, names: dict[str, tuple[str, str]]) -> None:
@@ -96,7 +94,7 @@ class TitleSearch:
         if filters.name_communities:
             for domain, _ in readers:
                 audience.require_communities(domain.slug)
-        vector = mean_vector(notes.vectors_of(own, path))
+        vector = mean_vector(own.notes.vectors_of(path))
         if vector is None:
             return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
         model = own.meta.model, own.meta.dimension
@@ -120,12 +118,12 @@ class TitleSearch:
         filters: Filters,
         hidden: frozenset[str],
     ) -> list[SimilarHit]:
-        with snapshot(cache.con):
+        with cache.snapshot():
             only = passing_chunks(cache, filters, hidden, vector)
             # A few more than asked for, in case that files are gone.
             near = nearest_notes(cache, vector, k + 5, {path, *hidden, *domain.configuration}, only)
             there = on_disk(self._questions.resources, cache, [path for path, _, _ in near])
-            rows = passages.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
+            rows = cache.passages.chunk_rows([chunk_id for _, chunk_id, _ in near])
         return [
             SimilarHit(
                 path=path,

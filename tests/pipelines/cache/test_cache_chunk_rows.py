@@ -50,16 +50,16 @@ def test_of_chunks_with_the_same_words_each_keeps_its_row_in_order(cache):
 
 def test_vectors_are_attached_once_all_are_there(cache):
     put(cache, "one", "two")
-    cache.store_vectors({"hash of one": np.ones(4, np.float32)})
+    cache.vectors.store({"hash of one": np.ones(4, np.float32)})
     assert not cache.chunks.attach_vectors("a.md")
-    cache.store_vectors({"hash of two": np.ones(4, np.float32)})
+    cache.vectors.store({"hash of two": np.ones(4, np.float32)})
     assert cache.chunks.attach_vectors("a.md")
     assert [has_vector for *_, has_vector in rows(cache)] == [1, 1]
 
 
 def test_a_reworded_note_has_new_rows_which_keep_the_vectors(cache):
     put(cache, "one")
-    cache.store_vectors({"hash of one": np.ones(4, np.float32)})
+    cache.vectors.store({"hash of one": np.ones(4, np.float32)})
     cache.chunks.attach_vectors("a.md")
     ((before, *_),) = rows(cache)
     put(cache, "one", title="Other", reworded=True)
@@ -76,7 +76,7 @@ def test_a_chunk_is_found_by_every_heading_above_it(cache):
 
 def test_a_chunk_below_another_heading_has_a_new_row_which_keeps_its_vector(cache):
     put(cache, "one", headings=("Winter",))
-    cache.store_vectors({"hash of one": np.ones(cache.meta.dimension, np.float32)})
+    cache.vectors.store({"hash of one": np.ones(cache.meta.dimension, np.float32)})
     cache.chunks.attach_vectors("a.md")
     ((before, *_),) = rows(cache)
     put(cache, "one", "two", headings=("Summer",))
@@ -88,12 +88,12 @@ def test_a_chunk_below_another_heading_has_a_new_row_which_keeps_its_vector(cach
 
 def test_a_vector_that_is_lost_is_owed_again_by_a_chunk_below_another_heading(cache):
     put(cache, "one", headings=("Winter",))
-    cache.store_vectors({"hash of one": np.ones(cache.meta.dimension, np.float32)})
+    cache.vectors.store({"hash of one": np.ones(cache.meta.dimension, np.float32)})
     cache.chunks.attach_vectors("a.md")
     cache.con.execute("DELETE FROM vault_vector")
     put(cache, "one", headings=("Summer",))
     assert [has_vector for *_, has_vector in rows(cache)] == [0]
-    assert cache.owed_texts("a.md", 9) == {"hash of one": "one"}
+    assert cache.vectors.owed_texts("a.md", 9) == {"hash of one": "one"}
 
 
 def test_what_is_removed_leaves_no_row_to_search(cache):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pipelines.cache.notes import compare_scan
 from pipelines.model import LOW_PRIORITY
 
 from .conftest import file, record
@@ -16,7 +15,7 @@ def test_the_same_content_seen_twice_is_one_event(ledger):
 def test_a_touched_file_updates_its_stat_and_owes_nothing_new(ledger, cache):
     record(ledger, "a.md")
     ledger.record("d", [(file("a.md", mtime=9), "h1")], [], priority=LOW_PRIORITY)
-    assert compare_scan(cache, [file("a.md", mtime=9)]).changed == []
+    assert cache.ledger.compare_scan([file("a.md", mtime=9)]).changed == []
 
 
 def test_events_carry_both_hashes_and_a_growing_generation(ledger):

@@ -12,7 +12,6 @@ import pytest
 
 from pipelines.cache.cache import Cache
 from pipelines.cache.leases import MAX_ATTEMPTS
-from pipelines.cache.passages import node
 from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoundError
 from pipelines.indexing.deletions import Release
 from pipelines.indexing.ingest import TEXTS_AT_ONCE, embed_owed, index_saved, index_words
@@ -42,7 +41,7 @@ def test_a_renamed_note_embeds_nothing_and_leaves_its_old_path(house):
     (house.root / "a.md").rename(house.root / "b.md")
     house.notice("a.md", "b.md")
     assert house.drain() == []
-    assert node(house.cache, "a.md") is None
+    assert house.cache.passages.node("a.md") is None
     assert house.picture() == house.scratch_picture()
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.cache.graph import links_in_state
 from pipelines.domains import Registry, load
 from pipelines.errors import VaultNotFoundError
 from pipelines.indexing.reconcile import check_paths, reconcile, rehash
@@ -174,7 +173,7 @@ def test_a_link_to_a_note_whose_deletion_another_domain_holds_is_not_broken(hous
     else:
         reports = check_paths(house.root, registry, caches, runs, max_bytes=1000)
     assert reports["fitness"].held == 25
-    broken = [link.target for link in links_in_state(caches["rest"], "broken", 10)]
+    broken = [link.target for link in caches["rest"].graph.links_in_state("broken", 10)]
     assert broken == ["nowhere"]
     siblings = [caches["fitness"].path]
     told = verify(caches["rest"], replace(house.ingest, domain="rest", siblings=lambda: siblings), registry)

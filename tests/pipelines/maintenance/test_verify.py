@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.ledger import want_version
 from pipelines.domains import load
 from pipelines.errors import NoteChangedError
 from pipelines.indexing.ingest import index_saved, index_words
@@ -81,7 +80,7 @@ def test_the_words_that_an_earlier_pipeline_chose_are_no_difference(filled):
     sql, difference = DRIFT["words other"]
     filled.cache.con.execute(sql)
     assert found(filled) == {difference}
-    want_version(filled.cache.con, filled.cache.ledger, filled.cache.meta.pipeline)
+    filled.cache.ledger.want_version(filled.cache.meta.pipeline)
     assert found(filled) == set()
     filled.drain()
     assert found(filled) == set()
