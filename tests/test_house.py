@@ -47,6 +47,14 @@ PRINTING = {
     *(f"click.{name}" for name in ("echo", "secho", "style", "prompt", "confirm")),
 }
 
+STORES = (
+    *("pipelines.cache.", "pipelines.state.", "pipelines.sqlite", "pipelines.maintenance.databases"),
+    "queue_config.queue",  # executes tasks
+)
+"""Where SQL lives."""
+NO_SQL = {"stem", "FileId", "file_id"}
+"""What others may have of `pipelines.sqlite`."""
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -151,6 +159,27 @@ def test_the_name_of_a_log_event_is_a_constant_so_that_it_can_be_searched_for():
     """What differs from one time to the next goes into fields."""
     # A Trouble logs the name that it was made with.
     assert by_module(varying_names) == {"queue_config/logs.py": ["self._what"]}
+
+
+def sql(path):
+    """Return how a module that is no store uses a database: connections, statements, and what runs our SQL."""
+    if ".".join(path.relative_to(ROOT).with_suffix("").parts).startswith(STORES):
+        return []
+    nodes = list(ast.walk(parse(path)))
+    attributes = {"con", "_con", "execute", "executemany"}
+    return [
+        ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute) and node.attr in attributes
+    ] + [
+        name.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "pipelines.sqlite"
+        for name in node.names
+        if name.name not in NO_SQL
+    ]
+
+
+def test_only_the_stores_know_sql():
+    assert by_module(sql) == {}
 
 
 def test_no_module_is_a_drawer():

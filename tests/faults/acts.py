@@ -283,7 +283,7 @@ def _decide(folder: Path) -> None:
     state.decisions.pause(_GONE, "2026-11-21")
     state.decisions.replace_dismissed(_GONE, {"a.md": 1})
     state.decisions.resume(_GONE)
-    state.con.execute("INSERT OR REPLACE INTO fact VALUES (?, 'true', 0, 0)", (f"paused:{_GONE}",))
+    state._con.execute("INSERT OR REPLACE INTO fact VALUES (?, 'true', 0, 0)", (f"paused:{_GONE}",))
     state.close()
     State(folder).close()
 
