@@ -105,7 +105,6 @@ def compare(resources: Resources, *, settle: bool = False, confirmed: bool = Fal
     )
     for domain in resources.domains():
         caches[domain.slug].vectors.drop_unused()
-        caches[domain.slug].vectors.reclaim()
     _complain(resources, next(iter(reports.values())).complaints)
     resources.vanished().prune(WINDOW_SECONDS)
     record_comparison(resources.state(), reports, round((time.monotonic() - started) * 1000))
@@ -221,7 +220,7 @@ def _index_saves(
     while turns and time.monotonic() < until:
         domain = turns.pop(0)
         cache = resources.cache(domain)
-        if not cache.leases.owes_saves():
+        if not cache.leases.owes("words", "saves"):
             continue
         with _ingest(resources, domain, cache) as ingest:
             outcome = index_saved(cache, ingest)
@@ -315,7 +314,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     if owes(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
         tasks.drain(slug)
     if (
-        cache.leases.owes_apart()
+        cache.leases.owes("words", "apart")
         and not tasks.parser.busy.locked()
         and not waits(huey, "index_apart", HIGH_PRIORITY, slug)
     ):
@@ -324,7 +323,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
 
 def owes(cache: Cache) -> bool:
     """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
-    return cache.leases.owes("words", together=True) or cache.leases.owes("vectors")
+    return cache.leases.owes("words", "together") or cache.leases.owes("vectors")
 
 
 @contextmanager
@@ -344,7 +343,7 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
 
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
-        if cache.leases.owes("words", together=True):
+        if cache.leases.owes("words", "together"):
             stage, outcome = "words", index_words(cache, ingest)
         elif ingest.encoder_ready():
             stage, outcome = "vectors", embed_owed(cache, ingest, lambda: _save_waits(huey))
@@ -381,7 +380,7 @@ def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     for domain in resources.domains():
         cache = resources.cache(domain)
         if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.owes(
-            "words", together=True
+            "words", "together"
         ):
             resources.embedders.get(cache.meta.model)
             hint(huey, tasks, domain, cache)
@@ -398,7 +397,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         cache = resources.cache(domain)
         cache.leases.free_those_of_the_dead(resources.is_at_work)
         cache.leases.release_all_of(broken_off)
-        cache.bound_journal()
+        cache.tidy()
         hint(huey, tasks, domain, cache)
     resources.broken_off -= broken_off
 

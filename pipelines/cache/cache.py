@@ -315,8 +315,8 @@ class Cache:
         """Return a number that changes with each commit of another connection; compare it only on this connection."""
         return data_version(self.con)
 
-    def bound_journal(self) -> None:
-        """Truncate what readers kept from being truncated, if it grew large. Raises CacheError."""
+    def tidy(self) -> None:
+        """Truncate the journal if readers kept it from being truncated, so that it grew large. Raises CacheError."""
         bound_journal(self.con)
 
     def _adopt(self, meta: CacheMeta) -> None:

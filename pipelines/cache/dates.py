@@ -60,20 +60,22 @@ class Dating:
         said = json.loads(found[0])
         return DateOrder(tuple(said["created"]), tuple(said["changed"]), said["daily"])
 
-    def keep_order(self, order: DateOrder) -> None:
-        """Store the order by which all notes are dated from now on (inside the caller's transaction)."""
-        self._set_meta("dates", json.dumps(asdict(order)))
-
     def stated(self) -> list[tuple[str, str, str]]:
         """Return path, properties and warnings (JSON) of all notes. Raises CacheError."""
         return select(self._con, "SELECT path, frontmatter, warnings FROM vault_node")
 
-    def restate(self, path: str, dates: Dates, warnings: Sequence[str]) -> None:
-        """Replace the dates that a note states, and its warnings (inside the caller's transaction)."""
-        self._con.execute(
-            f"UPDATE vault_node SET ({', '.join(STATED_COLUMNS)}, warnings) = (?, ?, ?, ?, ?, ?, ?) WHERE path = ?",
-            (*dates.as_row(), json.dumps(warnings, ensure_ascii=False), path),
-        )
+    def restate(self, order: DateOrder, notes: Iterable[tuple[str, Dates, Sequence[str]]]) -> None:
+        """Replace the dates that notes (by path) state and their warnings, and the order by which all are dated."""
+        columns = ", ".join(STATED_COLUMNS)
+        with transaction(self._con):
+            self._con.executemany(
+                f"UPDATE vault_node SET ({columns}, warnings) = (?, ?, ?, ?, ?, ?, ?) WHERE path = ?",
+                (
+                    (*dates.as_row(), json.dumps(said, ensure_ascii=False), path)
+                    for path, dates, said in notes
+                ),
+            )
+            self._set_meta("dates", json.dumps(asdict(order)))
 
     def commit(self) -> str:
         """Return the commit, with the dates wanted from it, as of which git's dates are stored; `""`: none."""

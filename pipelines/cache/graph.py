@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
 import apsw
@@ -189,24 +188,6 @@ class Graph:
             )
         ]
 
-    def meant_by(self, path: str) -> dict[str, str | None]:
-        """Return the targets of a note's links as they are written, each with the file that it means, or None."""
-        sql = (
-            "SELECT l.target, e.target FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
-            " WHERE l.path = ?"
-        )
-        return dict(select(self._con, sql, (path,)))
-
-    def names(self) -> list[tuple[str, str]]:
-        """Return every file name, title and alias in lower case, with the path of its note."""
-        return [
-            (name.lower(), path)
-            for path, title, aliases in select(
-                self._con, "SELECT path, title, aliases FROM vault_node ORDER BY path"
-            )
-            for name in dict.fromkeys((PurePosixPath(path).stem, title, *json.loads(aliases)))
-        ]
-
     def orphans(self) -> list[str]:
         """Return the notes that link to no other file and that no other note links to."""
         return [
@@ -384,10 +365,6 @@ class Graph:
             " GROUP BY path, target, kind ORDER BY path, target, kind",
         )
         return [GraphEdge(*edge) for edge in found]
-
-    def read_communities(self) -> dict[str, int]:
-        """Return the community of each note that has one."""
-        return dict(select(self._con, "SELECT path, community FROM vault_rank WHERE community > 0"))
 
     def read_ranks(self) -> dict[str, tuple[float, float, int]]:
         """Return PageRank, centrality and community of each note in the graph; 0 means none, as in `write_ranks`."""

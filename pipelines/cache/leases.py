@@ -29,6 +29,8 @@ _BACKOFF_SECONDS = 2.0
 _LONGEST_BACKOFF = 60.0
 
 Stage = Literal["words", "vectors"]
+Among = Literal["all", "together", "saves", "apart"]
+"""Which rows: all, those that are not set apart, the saves among these, or those that are set apart."""
 OWED: dict[Stage, str] = {
     "words": "applied_generation < generation AND parked = 0",
     "vectors": "embedded_generation < applied_generation AND applied_generation = generation AND parked = 0",
@@ -39,6 +41,12 @@ _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {L
 _TOGETHER = f"error_kind IS NOT '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
 
+_AMONG: dict[Among, str] = {
+    "all": "",
+    "together": f" AND {_TOGETHER}",
+    "saves": f" AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}",
+    "apart": f" AND error_kind = '{APART}'",
+}
 _LEASED = "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
 _NEWEST = "ORDER BY priority DESC, mtime_ns DESC, path"
 _NOTICED_LAST = "ORDER BY priority DESC, wanted_hash IS NULL, dirty_since DESC"
@@ -60,6 +68,11 @@ class Waiting:
     reason: str | None
 
 
+def _takable(stage: Stage, among: Among) -> str:
+    """Return the condition for a row to be pending, due and free."""
+    return f"{OWED[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
+
+
 class Leases:
     """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
 
@@ -67,66 +80,28 @@ class Leases:
         self._con = con
         self._clock = clock
 
-    def owes(self, stage: Stage, *, together: bool = False) -> bool:
-        """Say whether a row is pending, due and free; `together`: one that is not set apart."""
-        return self._finds(f"{OWED[stage]} AND {_TOGETHER}" if together else OWED[stage])
-
-    def owes_saves(self) -> bool:
-        """Say whether the words of a save are pending, due and free."""
-        return self._finds(f"{OWED['words']} AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}")
-
-    def owes_apart(self) -> bool:
-        """Say whether a row that is set apart is pending, due and free."""
-        return self._finds(f"{OWED['words']} AND error_kind = '{APART}'")
-
-    def _finds(self, condition: str) -> bool:
-        sql = f"SELECT 1 FROM vault_file WHERE {condition} AND {_FREE} AND {_DUE} LIMIT 1"
+    def owes(self, stage: Stage, among: Among = "all") -> bool:
+        """Say whether a row is pending, due and free."""
+        sql = f"SELECT 1 FROM vault_file WHERE {_takable(stage, among)} LIMIT 1"
         return first(self._con, sql, {"now": self._clock()}) is not None
 
-    def take(
-        self,
-        stage: Stage,
-        limit: int,
-        owner: str,
-        paths: Sequence[str] | None = None,
-        *,
-        together: bool = False,
-    ) -> list[LeasedRow]:
+    def take(self, stage: Stage, limit: int, owner: str, among: Among = "all") -> list[LeasedRow]:
         """Lease up to `limit` rows that are pending, due and free, and count the attempt.
 
         The most urgent rows come first, and among these the newest, so a save does not wait for a bulk change. A row
         that failed before is leased alone, so that whatever broke its batch cannot break other notes again.
-        `together`: leave out the rows that are set apart.
+
+        Of saves, one half are the newest by their files' times, which finds a note just written. The other half are
+        those discovered last, because a file that was moved here keeps its old time. Deletions come last.
         """
-        chosen = "" if paths is None else "AND path IN (SELECT value FROM json_each(:paths))"
-        left_out = f"AND {_TOGETHER}" if together else ""
-        sql = (
-            f"{_LEASED} WHERE {OWED[stage]} AND {_FREE} AND {_DUE} {chosen} {left_out} {_NEWEST} LIMIT :limit"
-        )
-        return self._lease(
-            sql, {"limit": limit} | ({} if paths is None else {"paths": json.dumps(paths)}), owner
-        )
-
-    def take_saves(self, limit: int, owner: str) -> list[LeasedRow]:
-        """Lease up to `limit` saves whose words are pending, due and free, and count the attempt.
-
-        One half are the newest by their files' times, which finds a note just written. The other half are those
-        discovered last, because a file that was moved here keeps its old time. Deletions come last.
-        """
-        owed = (
-            f"SELECT path FROM vault_file WHERE {OWED['words']} AND {_FREE} AND {_DUE} AND {_TOGETHER}"
-            f" AND priority >= {HIGH_PRIORITY}"
-        )
-        sql = (
-            f"{_LEASED} WHERE path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :half)"
-            f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :half)) {_NEWEST}"
-        )
-        return self._lease(sql, {"half": limit // 2}, owner)
-
-    def take_apart(self, owner: str) -> list[LeasedRow]:
-        """Lease the newest row that is set apart, due and free, if there is one, and count the attempt."""
-        condition = f"{OWED['words']} AND {_FREE} AND {_DUE} AND error_kind = '{APART}'"
-        return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT 1", {}, owner)
+        condition = _takable(stage, among)
+        if among == "saves":
+            owed = f"SELECT path FROM vault_file WHERE {condition}"
+            condition = (
+                f"path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :limit / 2)"
+                f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :limit / 2))"
+            )
+        return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT :limit", {"limit": limit}, owner)
 
     def _lease(self, sql: str, bindings: dict[str, Any], owner: str) -> list[LeasedRow]:
         now, token = self._clock(), secrets.token_hex(8)
@@ -146,7 +121,7 @@ class Leases:
         ]
 
     def set_apart(self, row: LeasedRow, reason: str) -> None:
-        """Release a row untried; only `take_apart` leases it until its content changes."""
+        """Release a row untried; it is leased only `apart` from others until its content changes."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"

@@ -93,10 +93,6 @@ class Ledger:
         sql = "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
         return [path for (path,) in select(self._con, sql, (low, high))]
 
-    def existing(self, paths: Collection[str]) -> set[str]:
-        """Return those of the paths that the ledger believes to exist."""
-        return set(self.hashes_of(paths))
-
     def hashes_of(self, paths: Collection[str]) -> dict[str, str]:
         """Return the hash on disk of each of the paths that the ledger believes to exist."""
         found = select(
@@ -300,11 +296,6 @@ class Ledger:
         return LedgerRow(
             path, wanted, indexed, bool(pending), bool(owed), bool(parked), attempts, kind, error, at
         )
-
-    def parked_rows(self) -> list[tuple[str, str, str]]:
-        """Return path, kind of error and reason of every parked note."""
-        sql = "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
-        return [(path, kind, reason) for path, kind, reason in select(self._con, sql)]
 
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
         """Return for each path that is to stay: the name that opens it, size, mtime in ns, whether it is dirty."""

@@ -12,7 +12,6 @@ import numpy as np
 from pipelines.cache.dates import CHANGED, NODES
 from pipelines.cache.vectors import Vector
 from pipelines.model import Privacy
-from pipelines.notes.lexical import index_text
 from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.sqlite import data_version, first, select
 
@@ -141,15 +140,6 @@ class Notes:
         found = select(self._con, sql, (path,))
         return [text for (text,) in found]
 
-    def tags_of(self, paths: Collection[str]) -> dict[str, set[str]]:
-        """Return the tags of notes by path, in lower case."""
-        found = select(
-            self._con,
-            "SELECT path, tags FROM vault_node WHERE path IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(paths)),),
-        )
-        return {path: {tag.casefold() for tag in json.loads(tags)} for path, tags in found}
-
     def openings(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the title and the beginning of the text of each of these notes that is indexed."""
         found = select(
@@ -212,16 +202,6 @@ class Notes:
         )
         return list(select(self._con, sql, (json.dumps(list(hidden)), limit)))
 
-    def having(self, phrase: str) -> list[str]:
-        """Return the paths of the notes that contain a phrase, in any of its English forms."""
-        found = select(
-            self._con,
-            "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
-            " WHERE vault_chunk_fts MATCH ? ORDER BY c.path",
-            (f'"{index_text(phrase)}"',),
-        )
-        return [path for (path,) in found]
-
     def kept_of(self, path: str) -> dict[str, object] | None:
         """Return what is stored about a note's privacy, by the names of `OwnPrivacy`'s fields; None if nothing is."""
         found = first(self._con, "SELECT private, place, tag_lines FROM vault_node WHERE path = ?", (path,))
@@ -244,11 +224,6 @@ class Notes:
                 frozenset(path for path in found if found[path]),
             )
         return Private(*self._private[1:])
-
-    def indexed_among(self, paths: Collection[str]) -> set[str]:
-        """Return those of the paths that are indexed notes. Raises CacheError."""
-        sql = "SELECT path FROM vault_node WHERE path IN (SELECT value FROM json_each(?))"
-        return {path for (path,) in select(self._con, sql, (json.dumps(list(paths)),))}
 
     def _private_notes(self, rules: Rules) -> list[tuple[str, bool]]:
         """Return the paths of the notes that are private or may be, each with whether it was when it was indexed."""

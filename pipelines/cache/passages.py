@@ -336,14 +336,6 @@ class Passages:
             dates=NoteDates(*dates),
         )
 
-    def links_of(self, path: str) -> list[dict[str, object]]:
-        """Return a note's links as they are written."""
-        names = ("kind", "target", "fragment", "text", "line", "section", "property")
-        rows = select(
-            self._con, f"SELECT {', '.join(names)} FROM vault_link WHERE path = ? ORDER BY position", (path,)
-        )
-        return [dict(zip(names, row, strict=True)) for row in rows]
-
     def text_hashes(self, paths: Sequence[str]) -> dict[str, list[str]]:
         """Return, by path, the hashes of notes' passages that have a vector, in the order of the text."""
         found: dict[str, list[str]] = defaultdict(list)
@@ -355,10 +347,6 @@ class Passages:
         ):
             found[path].append(text_hash)
         return found
-
-    def owes_sentences(self) -> bool:
-        """Say whether there is a text whose sentences have no vectors yet."""
-        return first(self._con, f"{_OWED} LIMIT 1") is not None
 
     def owed_sentences(self, most: int) -> dict[str, str]:
         """Return up to `most` texts whose sentences have no vectors yet, by hash."""

@@ -173,7 +173,7 @@ class Search:
     def _ranking_state(self) -> tuple[str, bool]:
         commits = (data_version(self._con), self._con.total_changes())
         if self._state is None or self._state[0] != commits:
-            self._state = (commits, (self._generation(), self._passages.owes_sentences()))
+            self._state = (commits, (self._generation(), bool(self._passages.owed_sentences(1))))
         return self._state[1]
 
     def visible_generation(self, hidden: Collection[str]) -> str:

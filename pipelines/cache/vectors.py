@@ -58,12 +58,14 @@ class Vectors:
         return vector.astype("<f4").tobytes()
 
     def drop_unused(self) -> int:
-        """Delete the vectors that have had no chunk for longer than the grace period; return how many."""
+        """Delete the vectors without a chunk for longer than the grace period, and free room; return how many."""
         with transaction(self._con):
             self._con.execute(
                 "DELETE FROM vault_vector WHERE unused_since < ?", (time.time() - VECTOR_GRACE_SECONDS,)
             )
-            return self._con.changes()
+            dropped = self._con.changes()
+        self.reclaim()
+        return dropped
 
     def owed_texts(self, path: str, most: int) -> dict[str, str]:
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""

@@ -36,7 +36,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
 
     If Louvain's method fails, Leiden's is used instead.
     """
-    stored, previous, problem = cache.graph.read(), cache.graph.read_communities(), None
+    stored, previous, problem = cache.graph.read(), _communities(cache.graph.read_ranks()), None
     try:
         found = _rank(stored, domain, previous, child)
     except ChildDiedError as error:
@@ -96,7 +96,7 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
     if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
         return []
     stored, kept = cache.graph.read(), cache.graph.read_ranks()
-    found = _rank(stored, domain, cache.graph.read_communities(), None)
+    found = _rank(stored, domain, _communities(kept), None)
     wanted = _rows(found)
     differing = [
         path
@@ -105,6 +105,11 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
     ]
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     return differing or ([] if cache.graph.read_labels() == dict(labels) else [""])
+
+
+def _communities(ranks: Mapping[str, tuple[float, float, int]]) -> dict[str, int]:
+    """Return the community of each note that has one."""
+    return {path: community for path, (_, _, community) in ranks.items() if community}
 
 
 def _are_equal(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:

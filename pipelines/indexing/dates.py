@@ -36,15 +36,14 @@ def date_notes(root: Path, cache: Cache, domain: Domain, order: DateOrder) -> in
 def date_again(cache: Cache, order: DateOrder) -> int:
     """Date all notes by another order of sources, from their rows; return how many state other dates now."""
     with cache.transaction():
-        old, count = cache.dates.order(), 0
+        old, restated = cache.dates.order(), []
         for path, properties, warnings in cache.dates.stated():
             values = json.loads(properties)
             before, now = read_dates(path, values, old), read_dates(path, values, order)
             if before != now:
-                count += 1
-                cache.dates.restate(path, now, redated(json.loads(warnings), before, now))
-        cache.dates.keep_order(order)
-    return count
+                restated.append((path, now, redated(json.loads(warnings), before, now)))
+        cache.dates.restate(order, restated)
+    return len(restated)
 
 
 def _commit(root: Path, order: DateOrder) -> str:

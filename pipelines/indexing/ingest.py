@@ -426,7 +426,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     save waits for them, nor for a model that is broken.
     """
     outcome = Outcome()
-    rows = cache.leases.take_saves(_ROWS_PER_SLICE, ingest.owner)
+    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, "saves")
     prepared = _prepare_all(cache, ingest, rows, outcome)
     missing = _missing_texts(cache, prepared) if ingest.encoder_ready() else {}
     vectors: Mapping[str, Vector] = {}
@@ -461,7 +461,9 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     of all work.
     """
     outcome = Outcome()
-    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, together=ingest.apart)
+    rows = cache.leases.take(
+        "words", _ROWS_PER_SLICE, ingest.owner, among="together" if ingest.apart else "all"
+    )
     prepared = _prepare_all(cache, ingest, rows, outcome)
     with cache.transaction():
         _commit_all(cache, prepared, {}, outcome)
@@ -478,7 +480,7 @@ def index_apart(
     content that is no longer wanted ends at once.
     """
     outcome = Outcome()
-    for row in cache.leases.take_apart(ingest.owner):
+    for row in cache.leases.take("words", 1, ingest.owner, "apart"):
         outcome.attempt = row.attempts
         began = time.monotonic()
 

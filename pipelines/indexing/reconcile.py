@@ -149,7 +149,8 @@ def note_scanned(caches: Collection[Cache], found: Scan) -> None:
     """Update the edges of all caches with the files found by a scan of the vault; notes held by the brake stay."""
     there = found.files.union(*(cache.ledger.paths_below("") for cache in caches))
     for cache in caches:
-        cache.edges.set_paths(there)
+        known = set(cache.edges.paths_below(""))
+        cache.edges.change_paths(there - known, known - there)
 
 
 def note_looked_at(
@@ -173,7 +174,7 @@ def note_looked_at(
             new |= scan.files
             lost = set(cache.edges.paths_below(vault.disk_key(folder))) - scan.files
             gone.update(path for path in lost if not is_below(path, scan.unreadable))
-        held = [one.ledger.existing(gone) for one in caches] if gone else []
+        held = [one.ledger.hashes_of(gone) for one in caches] if gone else []
         cache.edges.change_paths(new, gone.difference(*held))
 
 
@@ -197,7 +198,7 @@ def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
     for file in siblings:
         # An unreadable sibling is reported when it is verified itself.
         with suppress(CacheError), closing(Cache.open(file)) as sibling:
-            held |= sibling.ledger.existing(paths)
+            held.update(sibling.ledger.hashes_of(paths))
     return held
 
 

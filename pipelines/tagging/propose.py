@@ -97,7 +97,7 @@ def begin(cache: Cache, proposals: Proposals, domain: str, began_ns: float = mat
 def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
     """Recognise notes that were renamed: the same bytes at a new path, and the old path is gone."""
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
-    gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.existing(known.keys())}
+    gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.hashes_of(known.keys())}
     for path in settled.keys() - known.keys():
         old = gone.pop(settled[path], None)
         if old is not None:
@@ -135,10 +135,10 @@ def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
     note are deleted. A deletion held for confirmation does not count yet.
     """
     waiting, before = proposals.open_paths(domain), proposals.gone(domain)
-    if waiting - cache.ledger.existing(waiting):
+    if waiting - cache.ledger.hashes_of(waiting).keys():
         follow_moves(cache, proposals, domain)
         waiting = proposals.open_paths(domain)
-    gone = waiting - cache.ledger.existing(waiting)
+    gone = waiting - cache.ledger.hashes_of(waiting).keys()
     back = (before & waiting) - gone
     known = proposals.looked_at(domain) if back else {}
     for path in back:
@@ -157,7 +157,8 @@ def drop_given(cache: Cache, proposals: Proposals, domain: str, root: Path) -> N
     The index has to be as the file is: while the undoing of a tag is not indexed yet, the note seems to have it.
     """
     waiting = proposals.of_state(domain, "waiting")
-    tags = cache.notes.tags_of({one.path for one in waiting})
+    facets = cache.filters.facets({one.path for one in waiting})
+    tags = {path: {tag.casefold() for tag in of_note} for path, of_note, _ in facets}
     given = [one for one in waiting if one.tag.casefold() in tags.get(one.path, ())]
     files = cache.ledger.stat_of([one.path for one in given])
     proposals.drop([one.id for one in given if one.path in files and _is_current(root, *files[one.path])])

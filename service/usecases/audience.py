@@ -115,7 +115,7 @@ class Audience:
     @staticmethod
     def _indexed(resources: Resources, slug: str, paths: Collection[str]) -> set[str]:
         owner = resources.registry().get(slug)
-        return resources.reader(owner).notes.indexed_among(paths) if owner else set()
+        return set(resources.reader(owner).notes.names(paths)) if owner else set()
 
 
 def _folder(domain: Domain) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
@@ -66,6 +67,15 @@ _SUGGESTIONS = 3
 _EXAMPLES = 5
 
 
+def _names(cache: Cache) -> list[tuple[str, str]]:
+    """Return every file name, title and alias in lower case, with the path of its note."""
+    return [
+        (name.lower(), path)
+        for path, (title, aliases) in sorted(cache.notes.names().items())
+        for name in dict.fromkeys((PurePosixPath(path).stem, title, *json.loads(aliases)))
+    ]
+
+
 class Graph:
     """Questions about links, over all domains or one."""
 
@@ -87,7 +97,7 @@ class Graph:
         readers = self._readers(domain)
         everywhere = self._questions.readers()
         gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
-        names = [pair for _, cache in everywhere for pair in cache.graph.names() if pair[1] not in gone]
+        names = [pair for _, cache in everywhere for pair in _names(cache) if pair[1] not in gone]
         names += self._former_names({path for _, path in names})
         found: list[LinkRow] = []
         for owner, cache in readers:

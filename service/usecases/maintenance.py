@@ -115,7 +115,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
 
 def _prepare_sentences(resources: Resources, cache: Cache) -> None:
     """Compute ranks and sentence vectors, as the service does when nothing else waits."""
-    if cache.passages.owes_sentences():
+    if cache.passages.owed_sentences(1):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
 
 
@@ -364,7 +364,7 @@ def index_again(resources: Resources, progress: Progress, version: str | None = 
 
 
 def _report(slug: str, cache: Cache, wanted: list[str]) -> str:
-    failed = len({path for path, *_ in cache.ledger.parked_rows()}.intersection(wanted))
+    failed = len({row.path for row in cache.ledger.parked_notes()}.intersection(wanted))
     done = counted(len(wanted) - failed, "note")
     line = f"{slug}: {done} indexed again by the pipeline {cache.meta.pipeline}"
     return f"{line}; {failed} could not be, `everindex why` says why" if failed else line

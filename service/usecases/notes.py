@@ -348,7 +348,7 @@ class Reader:
         if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
             raise self._questions.no_such_note(path, audience)
         data, markdown = content.data, vault.is_markdown(path)
-        meant = cache.graph.meant_by(path)
+        meant = {link.target: link.meant for link in cache.graph.links_of(path)}
         named = audience.named({file for file in meant.values() if file is not None})
         node = describe_note(domain, cache, path, self._questions.backlinks, audience)
         return OpenNote(

@@ -660,7 +660,7 @@ class SearchService:
 
     def parked(self, path: str | None = None) -> list[str]:
         """Return the parked notes, or those of them that have a path."""
-        found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
+        found = [row.path for _, cache in self.readers() for row in cache.ledger.parked_notes()]
         return found if path is None else [one for one in found if one == files.note_key(path)]
 
     def no_such_note(self, path: str, audience: Audience = OWNER) -> NoteNotFoundError:

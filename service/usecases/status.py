@@ -70,7 +70,7 @@ def describe_note(
     return NodeAnswer(
         **asdict(node) | {"dates": dates_of(node)},
         domain=domain.slug,
-        links=cache.passages.links_of(path),
+        links=[{name: getattr(link, name) for name in _WRITTEN} for link in written],
         outlinks=[asdict(other) for other in cache.graph.outlinks(path) if other.path in named],
         backlinks=backlinks(path, audience),
         unresolved=[
@@ -188,6 +188,8 @@ _SILENCE_SECONDS = 60.0
 _SILENT_SECONDS = 20.0
 STARVED_SECONDS = 25.0
 """Time within which pending work progresses, unless something is wrong."""
+
+_WRITTEN = ("kind", "target", "fragment", "text", "line", "section", "property")
 
 # A large model takes long to load and to embed its first passages.
 _NO_VECTORS_SECONDS = 90.0

@@ -87,7 +87,7 @@ class Tags:
         for owner in named_domains(self._resources, domain):
             without = self.context.proposals().without(owner.slug)
             with suppress(CacheError):  # `status` and the pages name the domain
-                there = self._resources.reader(owner).ledger.existing(without) if without else set()
+                there = self._resources.reader(owner).ledger.hashes_of(without) if without else {}
                 found += [
                     NothingProposed(domain=owner.slug, path=path, reason=why)
                     for path, why in without.items()
@@ -153,7 +153,7 @@ class Tags:
         for slug in {one.domain for one in waiting}:
             domain = self._resources.registry().get(slug)
             own = {one.id: one.path for one in waiting if one.domain == slug}
-            there = self._resources.reader(domain).ledger.existing(own.values()) if domain else set()
+            there = self._resources.reader(domain).ledger.hashes_of(own.values()) if domain else {}
             gone |= {number: path for number, path in own.items() if path not in there}
         return gone
 

@@ -137,7 +137,7 @@ class User:
         def done() -> bool:
             for place in self.state.glob("cache-*.db"):
                 with closing(Cache.open(place)) as cache:
-                    if cache.edges.ranks_behind() or cache.passages.owes_sentences():
+                    if cache.edges.ranks_behind() or cache.passages.owed_sentences(1):
                         return False
             return True
 

@@ -147,7 +147,7 @@ def two_clusters(house) -> None:
 
 
 def divided(house) -> dict[str, int]:
-    return house.cache.graph.read_communities()
+    return {path: community for path, (*_, community) in house.cache.graph.read_ranks().items() if community}
 
 
 def test_communities_are_louvains_where_the_domain_says_so_and_keep_their_numbers(house):

@@ -340,7 +340,7 @@ def test_a_note_that_became_a_fifo_is_found_and_parked(filled):
     assert ("hash", "river.md") in found(filled)
     mend(filled)
     assert look(filled).differences == ()
-    assert [path for path, _, _ in filled.cache.ledger.parked_rows()] == ["river.md"]
+    assert [path for path, _, _ in filled.parked()] == ["river.md"]
 
 
 def test_a_mass_of_notes_that_is_gone_is_reported_and_not_deleted(filled):
