@@ -228,7 +228,7 @@ _Words = Sequence[lexical.ChunkWords] | None
 
 
 class Cache:
-    """A connection to a domain's cache. Do not share it between threads."""
+    """A cache in one SQLite file; `pipelines.store` says what it promises. Do not share it between threads."""
 
     def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
         self.path = path
@@ -341,8 +341,7 @@ class Cache:
     ) -> bool:
         """Write a note's words and links, and its vectors if all of them are stored; say whether they are.
 
-        `words` are those of the chunks, if they are already known. Raises StaleWorkError or BadVectorError, and then
-        writes nothing.
+        Raises StaleWorkError or BadVectorError, and then writes nothing.
         """
         with transaction(self.con):
             generation = self.leases.claim(row, content.sha256)

@@ -238,8 +238,7 @@ class Filtering:
     ) -> Iterator[tuple[str, str, int]]:
         """Yield filter, value and number of notes for the tags, folders and kinds that notes have.
 
-        `longest` gives the most characters of a `tag`, a `folder` and a `kind`; longer values are left out. Notes at
-        `hidden` paths do not count.
+        Notes at `hidden` paths do not count.
         """
         yield from select(
             self._con,

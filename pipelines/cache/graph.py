@@ -401,12 +401,7 @@ class Graph:
         *,
         by: str,
     ) -> None:
-        """Replace all ranks (path, PageRank, centrality, community) and communities at once.
-
-        0 means no PageRank or no community (real values are greater); without a community there is no centrality. If
-        edges changed since `generation`, the ranks stay behind the graph. `by` names the settings that they were
-        computed with.
-        """
+        """Replace all ranks (path, PageRank, centrality, community) and communities at once."""
         with transaction(self._con):
             self._con.execute("DELETE FROM vault_rank")
             self._con.executemany("INSERT INTO vault_rank VALUES (?, ?, ?, ?)", ranks)

@@ -86,14 +86,7 @@ class Leases:
         return first(self._con, sql, {"now": self._clock()}) is not None
 
     def take(self, stage: Stage, limit: int, owner: str, among: Among = "all") -> list[LeasedRow]:
-        """Lease up to `limit` rows that are pending, due and free, and count the attempt.
-
-        The most urgent rows come first, and among these the newest, so a save does not wait for a bulk change. A row
-        that failed before is leased alone, so that whatever broke its batch cannot break other notes again.
-
-        Of saves, one half are the newest by their files' times, which finds a note just written. The other half are
-        those discovered last, because a file that was moved here keeps its old time. Deletions come last.
-        """
+        """Lease up to `limit` rows that are pending, due and free, and count the attempt."""
         condition = _takable(stage, among)
         if among == "saves":
             owed = f"SELECT path FROM vault_file WHERE {condition}"
@@ -161,10 +154,7 @@ class Leases:
                 )
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
-        """Release a row after a failure that may pass; it is due again after a growing pause.
-
-        A failure that is not the note's fault does not count as an attempt (`counted` false).
-        """
+        """Release a row after a failure that may pass; it is due again after a growing pause."""
         pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
         with transaction(self._con):
             self._con.execute(

@@ -220,10 +220,7 @@ class Ledger:
         )
 
     def keep_indexed(self, row: LeasedRow) -> bool:
-        """Accept the indexed content as wanted and release the lease; say whether there is any.
-
-        When the file is back, it counts as changed whatever it contains: the pipeline may have changed meanwhile.
-        """
+        """Accept the indexed content as wanted and release the lease; say whether there is any."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET wanted_hash = indexed_hash, mtime_ns = ?,"
@@ -359,8 +356,7 @@ class Ledger:
     def saved_ms(self, paths: Sequence[str]) -> list[float]:
         """Return, for each of these saves that is findable, the milliseconds from its discovery to being findable.
 
-        A save that newer content has followed is counted with the newer one; what a first index or a comparison of
-        the disk found is no save. Raises CacheError.
+        Raises CacheError.
         """
         # The ledger records the discovery by the monotonic clock, and the commit by the wall clock.
         offset = time.time() - self._clock()
@@ -386,11 +382,7 @@ class Ledger:
         )
 
     def want_version(self, version: str | None) -> list[str]:
-        """Make the notes pending that a pipeline indexed, by its version or whole name; None: those of earlier ones.
-
-        Return their paths. Until they are indexed again, they are found as they are. A note that waits for this
-        pipeline counts for every earlier one that left notes.
-        """
+        """Make the notes pending that a pipeline (None: an earlier one) indexed, and return their paths."""
         with transaction(self._con):
             paths = [path for (path,) in select(self._con, f"{_INDEXED} = 0 ORDER BY path")]
             if version is not None and not any(_is_of(name, version) for name in self._earlier()):

@@ -101,10 +101,7 @@ class Notes:
         return [path for (path,) in found]
 
     def names_since(self, newest: int) -> dict[str, tuple[str, str]]:
-        """Return title and aliases, as `names` does, of the notes that have a chunk with an id above `newest`.
-
-        A note whose title or aliases changed has new chunks.
-        """
+        """Return title and aliases, as `names` does, of the notes that have a chunk with an id above `newest`."""
         found = select(
             self._con,
             "SELECT path, title, aliases FROM vault_node WHERE path IN (SELECT path FROM vault_chunk WHERE id > ?)",

@@ -247,10 +247,7 @@ class Passages:
         return {row[0]: _chunk(row) for row in rows}
 
     def text_around(self, ids: Sequence[int], most: int) -> dict[int, tuple[str, str]]:
-        """Return, by chunk id, up to `most` characters before and after each chunk that overlaps with its neighbours.
-
-        Only windows of a long section overlap; their edges may be anywhere in a sentence.
-        """
+        """Return, by chunk id, up to `most` characters before and after each chunk that overlaps with neighbours."""
         rows = select(
             self._con,
             "SELECT c.id, c.start_offset, c.end_offset, b.text, b.start_offset, a.text, a.start_offset"
@@ -427,10 +424,7 @@ class Passages:
         return {path: found[path] for path in source_files(sorted(found))}
 
     def later_chunks_with_links(self, ids: Sequence[int]) -> list[LinkChunk]:
-        """Return these chunks, without first ones, that have many links.
-
-        These are at least two and one per 100 characters; in a short chunk one is enough.
-        """
+        """Return these chunks, without first ones, that have many links."""
         return records(
             self._con,
             LinkChunk,

@@ -13,6 +13,7 @@ import numpy as np
 from pipelines.cache.passages import Passages
 from pipelines.cache.vectors import Vector
 from pipelines.model import PagerankOver
+from pipelines.notes.lexical import Wanted, index_text
 from pipelines.sqlite import COLUMN_WEIGHTS, corrupt, data_version, one, select
 
 _ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
@@ -58,21 +59,22 @@ class Search:
         return [(chunk_id, 1.0 - distance) for chunk_id, distance in rows]
 
     def matching(
-        self, expression: str, depth: int, only: Sequence[int] | None = None
+        self, wanted: Wanted, depth: int, only: Sequence[int] | None = None
     ) -> list[tuple[int, float]]:
-        """Return chunk ids (of `only` these) with their BM25 (more is better) for an FTS5 expression, best first."""
+        """Return chunk ids (of `only` these) with their BM25 (more is better) for a question's words, best first."""
         # The plus: otherwise SQLite would run the whole expression once per id.
         among, bindings = _among("+rowid", only)
         rows = select(
             self._con,
             "SELECT rowid, -bm25(vault_chunk_fts, ?, ?, ?) AS score FROM vault_chunk_fts"
             f" WHERE vault_chunk_fts MATCH ? {among} ORDER BY score DESC, rowid LIMIT ?",
-            (*COLUMN_WEIGHTS, expression, *bindings, depth),
+            (*COLUMN_WEIGHTS, wanted.expression(), *bindings, depth),
         )
         return [(chunk_id, score) for chunk_id, score in rows]
 
-    def notes_having(self, expression: str, has_it: Callable[[str], bool]) -> set[str]:
-        """Return the paths of notes of which `has_it` accepts a name, or a passage that matches an expression."""
+    def notes_having(self, words: Sequence[str], within: int, has_it: Callable[[str], bool]) -> set[str]:
+        """Return the paths of notes of which `has_it` accepts a name, or a passage that has the words together."""
+        quoted = " ".join(f'"{word}"' for word in words)
 
         def is_there(*columns: object) -> bool:
             text, title, aliases = map(str, columns)
@@ -88,17 +90,17 @@ class Search:
             " JOIN vault_node n USING (path) WHERE vault_chunk_fts MATCH ? AND is_there(c.text, n.title, n.aliases)"
             # The index has titles, but no names of files: these are read where they are not the titles.
             " UNION SELECT path FROM vault_node WHERE instr(path, title || '.') = 0 AND is_called_so(path)",
-            (expression,),
+            (f"NEAR({quoted}, {within})" if len(words) > 1 else quoted,),
         )
         return {path for (path,) in found}
 
-    def notes_matching(self, expression: str) -> set[str]:
-        """Return the paths of the notes that have a passage that matches an FTS5 expression."""
+    def notes_matching(self, phrase: str) -> set[str]:
+        """Return the paths of the notes that have a passage with a phrase, in any of its English forms."""
         found = select(
             self._con,
             "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
             " WHERE vault_chunk_fts MATCH ?",
-            (expression,),
+            (f'"{index_text(phrase)}"',),
         )
         return {path for (path,) in found}
 
@@ -143,10 +145,7 @@ class Search:
         return {chunk_id for (chunk_id,) in found}
 
     def chunk_changes(self, after: int | None) -> tuple[int, set[int] | None]:
-        """Return the number of the last change, and the chunks embedded or deleted after the change `after`.
-
-        None instead of chunks if the changes are no longer known or `after` is None: any chunk may have changed.
-        """
+        """Return the number of the last change, and the chunks embedded or deleted after the change `after`."""
         oldest, last = one(
             self._con,
             # Two queries: for a single end of an index SQLite does one lookup; for both it reads the whole index.
@@ -180,7 +179,7 @@ class Search:
         """Return a name for the state of the notes that are not hidden; a change of hidden notes does not change it.
 
         Made of the number of these notes, their saves and vectors, their newest chunk, and when the last one was
-        indexed. Ranks are left out, because they depend on the links of all notes. Computed again after each commit.
+        indexed. Computed again after each commit.
         """
         state = (data_version(self._con), self._con.total_changes(), frozenset(hidden))
         if self._visible is None or self._visible[0] != state:

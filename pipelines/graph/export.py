@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import networkx as nx
 
-from pipelines.cache.cache import Cache
 from pipelines.model import Domain
+from pipelines.store import Cache
 
 Format = Literal["graphml", "gexf", "json"]
 

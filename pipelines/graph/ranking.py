@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.graph import (
     StoredGraph,
 )
@@ -15,6 +14,7 @@ from pipelines.child import Child
 from pipelines.errors import ChildDiedError
 from pipelines.graph.centrality import label_communities
 from pipelines.model import Domain
+from pipelines.store import Cache
 
 if TYPE_CHECKING:
     from pipelines.graph.centrality import LinkGraph, Ranks

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.cache.cache import Cache
 from pipelines.formats import format_of
 from pipelines.model import BY_GIT, DateOrder, Domain, as_iso
 from pipelines.notes.dates import read_dates, redated
+from pipelines.store import Cache
 from pipelines.vault.git_dates import head_commit, read_git_dates
 
 _Committed = tuple[str, str | None, str | None, int | None]

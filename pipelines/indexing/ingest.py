@@ -19,7 +19,7 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache, readable_vectors
+from pipelines.cache.cache import readable_vectors
 from pipelines.cache.leases import MAX_ATTEMPTS
 from pipelines.cache.vectors import Vector
 from pipelines.documents.read import Files, Options, is_read_apart
@@ -48,6 +48,7 @@ from pipelines.model import (
 from pipelines.notes.chunk import chunk_note, embedded_text
 from pipelines.notes.lexical import ChunkWords
 from pipelines.state.note_log import NoteEvent, RemovalReason, file_key
+from pipelines.store import Cache
 from pipelines.vault import files
 
 # The inputs for indexing a domain, and the result of a slice of it.

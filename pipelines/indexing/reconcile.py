@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import Cache as SqliteCache
 from pipelines.cache.ledger import Difference, unread_hash
 from pipelines.domains import Registry
 from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError
@@ -17,6 +17,7 @@ from pipelines.formats import format_of
 from pipelines.indexing.deletions import AT_ONCE, Brake, Looked
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
 from pipelines.state.state import COMPARISON, Compared, State
+from pipelines.store import Cache
 from pipelines.vault import files
 from pipelines.vault import files as vault
 from pipelines.vault.ignore import IgnoreRules
@@ -197,7 +198,7 @@ def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
     held: set[str] = set()
     for file in siblings:
         # An unreadable sibling is reported when it is verified itself.
-        with suppress(CacheError), closing(Cache.open(file)) as sibling:
+        with suppress(CacheError), closing(SqliteCache.open(file)) as sibling:
             held.update(sibling.ledger.hashes_of(paths))
     return held
 

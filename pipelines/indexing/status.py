@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.ledger import LedgerRow, ParkedRow
 from pipelines.domains import Registry
 from pipelines.model import Counts
 from pipelines.state.state import EMBEDDING_SPEED, State
+from pipelines.store import Cache
 from pipelines.vault import files
 from pipelines.vault.ignore import IgnoreRules, Rule
 

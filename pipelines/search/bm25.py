@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache
 from pipelines.notes import lexical
+from pipelines.store import Cache
 
 # FTS5's constants: https://sqlite.org/fts5.html#the_bm25_function
 _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6

@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.passages import (
     FileSymbols,
     source_files,
@@ -18,6 +17,7 @@ from pipelines.cache.passages import (
 from pipelines.notes.lexical import STOPWORDS, normal_form, parts_of
 from pipelines.question import MOST_TERMS, Question
 from pipelines.search.fusion import Hit, Signals, best_first
+from pipelines.store import Cache
 
 SYMBOL_FACTOR = 3.0
 """What the score of a passage is multiplied by if the question names its symbol: the source document's figure."""

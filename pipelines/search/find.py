@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.passages import ChunkRow, Quantized
 from pipelines.cache.vectors import Vector
 from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError
@@ -32,6 +31,7 @@ from pipelines.search.excerpts import (
 from pipelines.search.fusion import Found, stage
 from pipelines.search.rank import Source, depth_for
 from pipelines.search.vectors import quantize
+from pipelines.store import Cache
 from pipelines.vault import files as vault
 
 _BEYOND = 400  # characters before and after a passage, for the sentences that it cuts off

@@ -13,7 +13,6 @@ from itertools import chain
 from math import log, log1p
 from operator import add
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.passages import ChunkRow
 from pipelines.language import Language, language_of
 from pipelines.notes.lexical import Wanted
@@ -22,6 +21,7 @@ from pipelines.search.bm25 import Statistics
 from pipelines.search.fusion import Found
 from pipelines.search.rank import Source, nearest_pieces
 from pipelines.search.thresholds import Match, thresholds_of
+from pipelines.store import Cache
 
 JUDGED_TOGETHER = 10
 """Number of hits, from the top, whose best rating is the match of an answer, whatever number is requested."""

@@ -15,7 +15,6 @@ from pathlib import PurePosixPath
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
-from pipelines.cache.cache import Cache
 from pipelines.model import Matched, NoteName
 from pipelines.notes import lexical
 from pipelines.notes.chunk import CJK
@@ -24,6 +23,7 @@ from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.question import Question
 from pipelines.search.fusion import Hit
 from pipelines.sqlite import stem
+from pipelines.store import Cache
 
 # Find notes by name, as a quick switcher does: by prefix, by part of a name, or by similar spelling.
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.vectors import Vector
 from pipelines.filters import Filters
 from pipelines.notes.chunk import CJK
 from pipelines.notes.lexical import SYMBOL, fold_letters, index_tokens, whole_words
 from pipelines.question import Question, Signs
 from pipelines.search.thresholds import lowest_cosine
+from pipelines.store import Cache
 
 # How many index words the parts of an identifier may put between two words.
 _BETWEEN = 16
@@ -79,8 +79,7 @@ def why_not(cache: Cache, question: Question, path: str) -> str | None:
 
 def notes_left_out(cache: Cache, signs: Signs) -> set[str]:
     """Return the paths of the notes that have what a question leaves out. Raises CacheError."""
-    words = [f'"{" ".join(index_tokens(word))}"' for word in signs.unwanted_words]
-    having = [cache.search.notes_matching(expression) for expression in words]
+    having = [cache.search.notes_matching(word) for word in signs.unwanted_words]
     return set().union(*having, *(notes_with_phrase(cache, phrase) for phrase in signs.unwanted_phrases))
 
 
@@ -101,8 +100,7 @@ def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _notes_with(cache: Cache, words: Sequence[str], ends: Sequence[re.Pattern[str]]) -> set[str]:
-    tokens = " ".join(f'"{index_tokens(word)[0]}"' for word in words)
-    expression = f"NEAR({tokens}, {_BETWEEN * len(words)})" if len(words) > 1 else tokens
+    tokens = [index_tokens(word)[0] for word in words]
     has_it = re.compile(_pattern([fold_letters(word) for word in words]))
 
     def has_phrase(text: str) -> bool:
@@ -111,7 +109,7 @@ def _notes_with(cache: Cache, words: Sequence[str], ends: Sequence[re.Pattern[st
             parts = end.sub(_END, parts)
         return has_it.search(fold_letters(parts)) is not None
 
-    return cache.search.notes_having(expression, has_phrase)
+    return cache.search.notes_having(tokens, _BETWEEN * len(words), has_phrase)
 
 
 def _pattern(words: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.passages import Quantized
 from pipelines.cache.vectors import Vector
 from pipelines.model import Decay, Domain, NoteFacts, moment_of
@@ -44,6 +43,7 @@ from pipelines.search.names import (
 )
 from pipelines.search.operators import restricted
 from pipelines.search.vectors import QuantizedVectors
+from pipelines.store import Cache
 
 # Lower the score of passages that say little: lists of links after a note's text, names of notes without text.
 
@@ -409,7 +409,7 @@ class Source:
             return stage("words")(found.scores().best)
         if self.hidden:
             return stage("words")(partial(self._read_matches, wanted))
-        return stage("words")(partial(self.cache.search.matching, wanted.expression()))
+        return stage("words")(partial(self.cache.search.matching, wanted))
 
     def _read_matches(
         self, wanted: Wanted, depth: int, only: Sequence[int] | None

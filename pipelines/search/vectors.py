@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.vectors import Vector
 from pipelines.search.bm25 import Compared
+from pipelines.store import Cache
 
 _LARGEST = 127
 _AT_ONCE = 4_000

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.graph import Linked
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.errors import NotComparableError
@@ -19,6 +18,7 @@ from pipelines.question import Question
 from pipelines.search.find import find
 from pipelines.search.rank import Source, decay_weights
 from pipelines.search.thresholds import Thresholds
+from pipelines.store import Cache
 from pipelines.vault import files as vault
 
 RetainReason = Literal["seed", "above_prune_floor", "kept_despite_decay_zero"]

@@ -19,7 +19,7 @@ from pipelines.cache.cache import Cache
 from pipelines.errors import TaxonomyError, UnsafePathError
 from pipelines.model import TagEntry, TagStatus, Taxonomy
 from pipelines.notes.frontmatter import is_tag, line_starts, read_frontmatter, split_lines
-from pipelines.notes.lexical import STOPWORDS, index_text
+from pipelines.notes.lexical import STOPWORDS
 from pipelines.vault import paths
 
 # Find the list items and the sections of a taxonomy's Markdown text, with their lines.
@@ -133,7 +133,7 @@ def missing(cache: Cache, taxonomy: Taxonomy, leave_out: Collection[str] = ()) -
     candidates.sort(key=lambda phrase: (-len(titled[phrase]), phrase))
     found: dict[str, set[str]] = {}
     for phrase in sorted(candidates[:_TRIED], key=lambda phrase: -len(phrase.split())):
-        paths = cache.search.notes_matching(f'"{index_text(phrase)}"').intersection(notes)
+        paths = cache.search.notes_matching(phrase).intersection(notes)
         if FEWEST_NOTES <= len(paths) <= _COMMON * len(notes) and not _within(phrase, paths, found):
             found[phrase] = paths
     # What many titles have, and few notes besides, is what notes are about.

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.passages import ChunkRow, Quantized
 from pipelines.cache.vectors import Vector
 from pipelines.context.block import Tokens, boilerplate_share, repeated_lines, says_nothing
@@ -26,6 +25,7 @@ from pipelines.search.excerpts import split_sentences
 from pipelines.search.fusion import Found
 from pipelines.search.rank import Source
 from pipelines.search.thresholds import Match, is_noise
+from pipelines.store import Cache
 from service.usecases.audience import OWNER, Audience
 from service.usecases.paging import Page
 from service.usecases.search import SearchService

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from pipelines import store
 from pipelines.cache.cache import Cache
 from pipelines.cache.vectors import Vector
 from pipelines.errors import (
@@ -127,7 +128,7 @@ _LONGEST = 4_096  # characters of a value
 _ALIKE = 3  # a value that is alike is not longer than this times the wanted one
 
 
-def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Filters) -> list[str]:
+def unknown_values(caches: Iterable[tuple[store.Cache, Collection[str]]], filters: Filters) -> list[str]:
     """Return a clause for each folder, tag and kind of the filters, also nested ones, that no note has.
 
     With a cache come the paths that are hidden. Raises CacheError.
@@ -173,7 +174,7 @@ def _clause(name: str, value: str, in_use: dict[str, str]) -> str:
 # Reasons why a known note is not found, or not yet, or not by all.
 
 
-def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
+def gone_because(resources: Resources, cache: store.Cache, path: str) -> str | None:
     """Say that no answer has a note because its file is gone, or return None."""
     raw, *_ = cache.ledger.stat_of([path]).get(path, (path,))
     if not resources.present() or files.look(resources.root, raw) is not None:

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipelines import store
 from pipelines.cache.cache import Cache
 from pipelines.cache.graph import may_be_broken
 from pipelines.cache.passages import ChunkRow, NodeRow
@@ -112,7 +113,7 @@ def uncounted(resources: Resources, domain: Domain) -> set[str]:
     return {*domain.configuration, *resources.vanished().waiting(domain.slug)}
 
 
-def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
+def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> set[str]:
     """Return those of the paths whose files are there; all while the whole vault is unavailable."""
     if not resources.present():
         return set(paths)

@@ -20,6 +20,7 @@ from pipelines.graph.ranking import rank_domain
 from pipelines.maintenance.rebuild import build_beside
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
+from pipelines.notes.lexical import Wanted
 from pipelines.search.find import prepare
 from pipelines.sqlite import connect
 from tests.pipelines.conftest import House
@@ -194,7 +195,7 @@ def answers(house):
         vector = house.embedder._embedder.encode_query(question)
         for chunks in (
             house.cache.search.nearest(vector, 20),
-            house.cache.search.matching(" OR ".join(f'"{word}"' for word in question.split()), 20),
+            house.cache.search.matching(Wanted(dict.fromkeys(question.split(), 1)), 20),
         ):
             paths = house.cache.passages.chunk_paths([chunk for chunk, _ in chunks])
             found.append([(paths.get(chunk), round(score, 4)) for chunk, score in chunks])

@@ -50,7 +50,7 @@ def agree(words, cache, query, depth=60, only=None):
     wanted = read_question(query).wanted
     with cache.snapshot():
         ours = words.look_up(cache, wanted).scores().best(depth, only)
-        theirs = cache.search.matching(wanted.expression(), depth, only)
+        theirs = cache.search.matching(wanted, depth, only)
     assert dict(ours) == pytest.approx(dict(theirs), rel=1e-6)
     assert [score for _, score in ours] == sorted((score for _, score in ours), reverse=True)
 

@@ -95,7 +95,7 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
         found = (
             questions._in_memory.words(cache).look_up(cache, read_question("garden").wanted).scores().best(10)
         )
-    expected = cache.search.matching(read_question("garden").wanted.expression(), 10)
+    expected = cache.search.matching(read_question("garden").wanted, 10)
     assert found == [(chunk, pytest.approx(score)) for chunk, score in expected]
     assert len(expected) == 3
 
