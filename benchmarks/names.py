@@ -25,7 +25,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.command import EXAMPLE, folder_of, parser
-from pipelines.cache import notes
 from pipelines.notes.lexical import fold_name
 from pipelines.question import read_question
 from pipelines.search.ablation import Way, as_it_is, without
@@ -58,7 +57,7 @@ def unique_names(questions: View) -> dict[str, dict[str, str]]:
     having: dict[str, dict[str, tuple[int, str]]] = defaultdict(dict)
     for domain, cache in questions.readers():
         hidden = domain.configuration
-        for path, (title, aliases) in notes.note_names(cache).items():
+        for path, (title, aliases) in cache.notes.names().items():
             if path not in hidden:
                 for kind, name in _names(path, title, aliases):
                     having[fold_name(name)].setdefault(path, (_RANK[kind], name))

@@ -27,7 +27,7 @@ from pipelines.notes.lexical import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.cache.cache import Vector
+    from pipelines.cache.vectors import Vector
 
 MOST_TERMS = 64
 """Number of words, and of phrases, of a question that count."""

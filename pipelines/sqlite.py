@@ -258,6 +258,11 @@ def snapshot(con: apsw.Connection) -> Iterator[None]:
                 con.execute("END")
 
 
+def data_version(con: apsw.Connection) -> int:
+    """Return a number that changes with each commit of another connection; compare it only on this connection."""
+    return int(one(con, "PRAGMA data_version")[0])
+
+
 Steps = Mapping[int, str]
 """The SQL that makes a database's schema, by number; each step ends by recording its number in the database."""
 

@@ -204,7 +204,7 @@ def _files_now(context: TaggingContext, domain: Domain, change: Change) -> list[
     """Return the files of a run, those that were moved before their new bytes were indexed at their paths of now."""
     log, notes = context.proposals().renames, context.notes(domain)
     files = [file for file in log.files(change.id) if file.path != change.path]
-    there = notes.cache.ledger.existing([file.path for file in files])
+    there = notes.cache.ledger.hashes_of([file.path for file in files])
     gone = [file for file in files if file.path not in there]
     if gone and notes.cache.leases.owes("words"):
         raise CannotUndoError(f"{gone[0].path!r} no longer exists, or was just moved; try again in a minute")

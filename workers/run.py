@@ -20,7 +20,6 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 from redis.exceptions import RedisError
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.passages import owes_sentences
 from pipelines.child import Child
 from pipelines.errors import EverindexError
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
@@ -160,7 +159,7 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
         not is_paused(resources, domain.slug)
         and not has_pending(cache)
         and resources.embedders.has_loaded(cache.meta.model)
-        and owes_sentences(cache)
+        and cache.passages.owed_sentences(1)
         and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)
     ):
         tasks.prepare_sentences(domain.slug)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import indexed_hashes
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain, Taxonomy
 from pipelines.state.note_log import NoteLog
@@ -146,7 +145,7 @@ def current(context: TaggingContext, domain: Domain) -> ReviewState:
     It depends on the file, the proposals, the vocabulary, and the notes whose tags wait.
     """
     proposals = context.proposals()
-    notes = indexed_hashes(context.resources.reader(domain), proposals.open_paths(domain.slug))
+    notes = context.resources.reader(domain).notes.indexed_hashes(proposals.open_paths(domain.slug))
     return ReviewState(
         file=_stat(context, domain.within(domain.review_queue)),
         proposals=proposals.version(domain.slug),

@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 
-from pipelines.cache.notes import data_version
 from pipelines.domains import DOMAINS_FILE, Registry
 from pipelines.errors import EverindexError, NoteChangedError
 from pipelines.indexing.reconcile import Comparison, last_comparison
@@ -131,7 +130,7 @@ class TagSweep:
         Done when the cache changed, and every half minute.
         """
         cache = self.context.resources.cache(domain)
-        version, (last, at) = data_version(cache), self.withdrawn.get(domain.slug, (-1, 0.0))
+        version, (last, at) = cache.data_version(), self.withdrawn.get(domain.slug, (-1, 0.0))
         if version != last or self.clock() - at >= _LOOK_ANYWAY_SECONDS:
             withdraw(cache, self.context.proposals(), domain.slug)
             drop_given(cache, self.context.proposals(), domain.slug, self.context.resources.root)
@@ -148,9 +147,9 @@ class TagSweep:
             began_ns = self._began_ns(compared, domain)
             begin(cache, self.context.proposals(), domain.slug, began_ns)
             state.put(TAGGING_BEGAN, now_iso(), domain.slug)
-        if cache.ledger.pending()[0] or cache.vectors_pending():
+        if cache.ledger.pending()[0] or cache.vectors.pending():
             return False
-        version, (last, at) = data_version(cache), self.versions.get(domain.slug, (-1, 0.0))
+        version, (last, at) = cache.data_version(), self.versions.get(domain.slug, (-1, 0.0))
         if version == last and self.clock() - at < _LOOK_ANYWAY_SECONDS:
             return False
         found = due(cache, self.context.proposals(), domain.slug, time.time(), domain.configuration)

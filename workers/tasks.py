@@ -14,8 +14,6 @@ import structlog
 from huey.api import Task
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import saved_ms
-from pipelines.cache.vectors import reclaim
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
 from pipelines.indexing.ingest import Ingest, Outcome, embed_pending, index_saved, index_words
@@ -23,7 +21,6 @@ from pipelines.indexing.ingest import index_apart as index_apart_of
 from pipelines.indexing.parse import ApartParser
 from pipelines.indexing.reconcile import Report, check_paths, reconcile, record_comparison, rehash
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, REQUEST_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
-from pipelines.sqlite import bound_journal
 from pipelines.state.state import EMBEDDING_SPEED, LOOKED_AT, REHASHED, RELOADED, EmbeddingSpeed
 from pipelines.vault import files
 from queue_config.inspect import is_among_next, waiting, waits
@@ -107,8 +104,7 @@ def compare(resources: Resources, *, settle: bool = False, confirmed: bool = Fal
         brake=resources.brake(settle=settle, confirmed=confirmed),
     )
     for domain in resources.domains():
-        caches[domain.slug].drop_unused_vectors()
-        reclaim(caches[domain.slug])
+        caches[domain.slug].vectors.drop_unused()
     _complain(resources, next(iter(reports.values())).complaints)
     resources.vanished().prune(WINDOW_SECONDS)
     record_comparison(resources.state(), reports, round((time.monotonic() - started) * 1000))
@@ -224,11 +220,11 @@ def _index_saves(
     while turns and time.monotonic() < until:
         domain = turns.pop(0)
         cache = resources.cache(domain)
-        if not cache.leases.owes_saves():
+        if not cache.leases.owes("words", "saves"):
             continue
         with _ingest(resources, domain, cache) as ingest:
             outcome = index_saved(cache, ingest)
-        saved.setdefault(domain.slug, []).extend(saved_ms(cache, outcome.paths))
+        saved.setdefault(domain.slug, []).extend(cache.ledger.saved_ms(outcome.paths))
         total.add(outcome)
         served[domain.slug] = domain
         turns.append(domain)
@@ -257,7 +253,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
             outcome = _index_apart(cache, ingest, tasks.parser, said)
             touched = outcome.touched
             doing.update(attempt=outcome.attempt, words=outcome.touched, paths=outcome.paths)
-            doing.update(saved_ms={slug: saved_ms(cache, outcome.paths)})
+            doing.update(saved_ms={slug: cache.ledger.saved_ms(outcome.paths)})
     finally:
         tasks.parser.busy.release()
     # What is not possible now is left to the sweep, as in `_drain`.
@@ -318,7 +314,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     if has_pending(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
         tasks.drain(slug)
     if (
-        cache.leases.owes_apart()
+        cache.leases.owes("words", "apart")
         and not tasks.parser.busy.locked()
         and not waits(huey, "index_apart", HIGH_PRIORITY, slug)
     ):
@@ -327,7 +323,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
 
 def has_pending(cache: Cache) -> bool:
     """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
-    return cache.leases.owes("words", together=True) or cache.leases.owes("vectors")
+    return cache.leases.owes("words", "together") or cache.leases.owes("vectors")
 
 
 @contextmanager
@@ -347,7 +343,7 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
 
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
-        if cache.leases.owes("words", together=True):
+        if cache.leases.owes("words", "together"):
             stage, outcome = "words", index_words(cache, ingest)
         elif ingest.encoder_ready():
             stage, outcome = "vectors", embed_pending(cache, ingest, lambda: _save_waits(huey))
@@ -384,7 +380,7 @@ def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     for domain in resources.domains():
         cache = resources.cache(domain)
         if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.owes(
-            "words", together=True
+            "words", "together"
         ):
             resources.embedders.get(cache.meta.model)
             hint(huey, tasks, domain, cache)
@@ -401,7 +397,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         cache = resources.cache(domain)
         cache.leases.free_those_of_the_dead(resources.is_at_work)
         cache.leases.release_all_of(broken_off)
-        bound_journal(cache.con)
+        cache.tidy()
         hint(huey, tasks, domain, cache)
     resources.broken_off -= broken_off
 

@@ -6,26 +6,32 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.cache import ledger
-from pipelines.cache.dates import STATED_COLUMNS
+from pipelines.cache.dates import STATED_COLUMNS, Dating
+from pipelines.cache.filters import Filtering
+from pipelines.cache.graph import Graph
 from pipelines.cache.leases import Leases
 from pipelines.cache.ledger import Ledger, modified_at
 from pipelines.cache.links import Edges
+from pipelines.cache.notes import Notes
+from pipelines.cache.passages import Passages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
-from pipelines.errors import BadVectorError
+from pipelines.cache.search import Search
+from pipelines.cache.vectors import Vector, Vectors, is_unit
+from pipelines.errors import CacheError, StateError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
 from pipelines.sqlite import (
+    bound_journal,
     connect,
     corrupt,
+    data_version,
     first,
     migrate,
     one,
@@ -218,13 +224,11 @@ def _position(chunk: Chunk) -> dict[str, object]:
     }
 
 
-VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
-Vector = npt.NDArray[np.float32]
 _Words = Sequence[lexical.ChunkWords] | None
 
 
 class Cache:
-    """A connection to a domain's cache. Do not share it between threads."""
+    """A cache in one SQLite file; `pipelines.store` says what it promises. Do not share it between threads."""
 
     def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
         self.path = path
@@ -235,12 +239,13 @@ class Cache:
         self.leases = Leases(con, clock)
         self.edges = Edges(con, clock)
         self.chunks = ChunkRows(con)
-        self.generation: tuple[tuple[int, int], tuple[str, bool]] | None = None
-        """The commits and own changes that this connection saw, and the name of the state that they left."""
-        self.visible: tuple[object, str] | None = None
-        """The same for those from whom notes are hidden; the hidden notes belong to what it depends on."""
-        self.private: tuple[object, frozenset[str], frozenset[str]] | None = None
-        """The state and the rules of the last question about private notes, and its answer: `privacy.Private`."""
+        self.vectors = Vectors(con, meta)
+        self.dates = Dating(con)
+        self.filters = Filtering(con)
+        self.graph = Graph(con, self.edges)
+        self.notes = Notes(con)
+        self.passages = Passages(con, meta.dimension)
+        self.search = Search(con, path, meta.dimension, self.passages)
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -295,65 +300,32 @@ class Cache:
         """Close the connection."""
         self.con.close()
 
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context that runs a write transaction, or joins the one in progress.
+
+        Leaving it raises StorageUnavailableError (nothing was written; a retry may succeed), CacheCorruptError.
+        """
+        return transaction(self.con)
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Return a context whose reads all see the same state, or that joins the transaction in progress."""
+        return snapshot(self.con)
+
+    def data_version(self) -> int:
+        """Return a number that changes with each commit of another connection; compare it only on this connection."""
+        return data_version(self.con)
+
+    def tidy(self) -> None:
+        """Truncate the journal if readers kept it from being truncated, so that it grew large. Raises CacheError."""
+        bound_journal(self.con)
+
     def _adopt(self, meta: CacheMeta) -> None:
         with transaction(self.con):
-            ledger.replace_pipeline(self.con, meta.pipeline)
+            self.ledger.replace_pipeline(meta.pipeline)
             self.ledger.want_again()
             self.con.execute("UPDATE vault_node SET private = NULL")  # another version said what is private
             self.con.execute("UPDATE vault_sentence SET codes = NULL")  # a text may have other sentences now
         self.meta = meta
-
-    # Vectors
-
-    def vectors(self, hashes: Iterable[str]) -> dict[str, Vector]:
-        """Return the stored vectors among these text hashes."""
-        return {
-            text_hash: np.frombuffer(blob, "<f4")
-            for text_hash, blob in select(
-                self.con,
-                "SELECT text_hash, embedding FROM vault_vector"
-                " WHERE text_hash IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(hashes)),),
-            )
-        }
-
-    def store_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by the hashes of their texts. Raises BadVectorError, and then stores none of them."""
-        with transaction(self.con):
-            self._keep_vectors(vectors)
-
-    def _keep_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        rows = [(text_hash, self._blob(vector)) for text_hash, vector in vectors.items()]
-        # A vector counts as unused until a chunk refers to it, so a worker that dies leaves nothing behind for good.
-        self.con.executemany(
-            "INSERT INTO vault_vector VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-            ((text_hash, blob, time.time()) for text_hash, blob in rows),
-        )
-
-    def _blob(self, vector: Vector) -> bytes:
-        if vector.shape != (self.meta.dimension,) or not (np.isfinite(vector).all() and vector.any()):
-            raise BadVectorError(
-                f"the model {self.meta.model} returned a vector of shape {vector.shape} that is not "
-                f"{self.meta.dimension} finite numbers, or is zero; it was not stored"
-            )
-        return vector.astype("<f4").tobytes()
-
-    def drop_unused_vectors(self) -> int:
-        """Delete the vectors that have had no chunk for longer than the grace period; return how many."""
-        with transaction(self.con):
-            self.con.execute(
-                "DELETE FROM vault_vector WHERE unused_since < ?", (time.time() - VECTOR_GRACE_SECONDS,)
-            )
-            return self.con.changes()
-
-    def owed_texts(self, path: str, most: int) -> dict[str, str]:
-        """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
-        sql = (
-            "SELECT c.text_hash, coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
-            " LEFT JOIN vault_vector v USING (text_hash)"
-            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
-        )
-        return dict(select(self.con, sql, (path, most)))
 
     # One transaction per note
 
@@ -369,8 +341,7 @@ class Cache:
     ) -> bool:
         """Write a note's words and links, and its vectors if all of them are stored; say whether they are.
 
-        `words` are those of the chunks, if they are already known. Raises StaleWorkError or BadVectorError, and then
-        writes nothing.
+        Raises StaleWorkError or BadVectorError, and then writes nothing.
         """
         with transaction(self.con):
             generation = self.leases.claim(row, content.sha256)
@@ -379,7 +350,7 @@ class Cache:
             reworded = old_title != titles_of(note) or row.applied_generation == 0
             self.chunks.replace(note, chunks, words, reworded=reworded)
             self.edges.replace_links(note.path, note.links)
-            self._keep_vectors(vectors)
+            self.vectors.store(vectors)
             embedded = self.chunks.attach_vectors(note.path)
             self.leases.applied(
                 row, generation, content.found, content.sha256, embedded=embedded, at=now_iso()
@@ -477,21 +448,53 @@ class Cache:
                 " (SELECT count(*) FROM vault_ignored)",
                 (json.dumps(list(besides)),),
             )
-            vectors_pending = self.vectors_pending()
+            vectors_pending = self.vectors.pending()
         return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
-
-    def vectors_pending(self, besides: Collection[str] = ()) -> int:
-        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
-        (count,) = one(
-            self.con,
-            "SELECT count(*) FROM vault_chunk WHERE has_vector = 0"
-            " AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1)"
-            " AND path NOT IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(besides)),),
-        )
-        return int(count)
 
     def ignored_rule(self, path: str) -> str | None:
         """Return the rule by which the last scan ignored a path, or None."""
         row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
         return row[0] if row else None
+
+
+# Read vectors from a cache that another domain fills, or that a new one replaces; it may be damaged.
+
+
+# What opening or reading a damaged file may raise; a text that is not UTF-8 is a ValueError.
+_UNREADABLE = (CacheError, StateError, apsw.Error, ValueError, MemoryError)
+# The hash is read from the row itself: an index that is damaged may lead to the row of another text.
+_BY_HASH = (
+    "SELECT own.text_hash, own.embedding FROM vault_vector found JOIN vault_vector own ON own.rowid = found.rowid"
+    " WHERE found.text_hash IN (SELECT value FROM json_each(?))"
+)
+
+
+def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> dict[str, Vector]:
+    """Return those vectors of these text hashes that a cache of the same model has, and that can be read.
+
+    A damaged vector is left out: it is cheap to compute again, and its file is reported elsewhere.
+    """
+    found: dict[str, Vector] = {}
+    with suppress(*_UNREADABLE), closing(Cache.open(path)) as other:
+        if (other.meta.model, other.meta.dimension) != (meta.model, meta.dimension):
+            return {}
+        try:
+            found = _readable(other, hashes)
+        except _UNREADABLE:
+            for text_hash in hashes:
+                with suppress(*_UNREADABLE):
+                    found |= _readable(other, [text_hash])
+    return found
+
+
+def _readable(cache: Cache, hashes: Collection[str]) -> dict[str, Vector]:
+    size = 4 * cache.meta.dimension
+    vectors = {
+        text_hash: np.frombuffer(blob, "<f4")
+        for text_hash, blob in select(cache.con, _BY_HASH, (json.dumps(list(hashes)),))
+        if isinstance(blob, bytes) and len(blob) == size
+    }
+    wanted = set(hashes)
+    return {
+        text_hash: vector for text_hash, vector in vectors.items() if text_hash in wanted and is_unit(vector)
+    }

@@ -39,66 +39,68 @@ STATED_COLUMNS = ("published_at", "created_by", "created_after", "changed", "cha
 CHANGED_BY = _source("n.changed", "n.changed_by", _GIT_CHANGED, "n.changed_after")
 
 
-def dates_of(con: apsw.Connection, path: str) -> list[object]:
-    """Return which dates a note states and where it does, as `Dates.as_row`. Raises CacheError."""
-    found = first(con, f"SELECT {', '.join(STATED_COLUMNS)} FROM vault_node WHERE path = ?", (path,))
-    return list(found or ())
+class Dating:
+    """The dates of notes on a cache's connection."""
 
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
 
-def order_of(con: apsw.Connection) -> DateOrder:
-    """Return the order of sources by which all notes were dated last. Raises CacheError."""
-    found = first(con, "SELECT value FROM vault_meta WHERE key = 'dates'")
-    if found is None:
-        return DateOrder()
-    said = json.loads(found[0])
-    return DateOrder(tuple(said["created"]), tuple(said["changed"]), said["daily"])
-
-
-def keep_order(con: apsw.Connection, order: DateOrder) -> None:
-    """Store the order by which all notes are dated from now on (inside the caller's transaction)."""
-    _set_meta(con, "dates", json.dumps(asdict(order)))
-
-
-def stated(con: apsw.Connection) -> list[tuple[str, str, str]]:
-    """Return path, properties and warnings (JSON) of all notes. Raises CacheError."""
-    return select(con, "SELECT path, frontmatter, warnings FROM vault_node")
-
-
-def restate(con: apsw.Connection, path: str, dates: Dates, warnings: Sequence[str]) -> None:
-    """Replace the dates that a note states, and its warnings (inside the caller's transaction)."""
-    con.execute(
-        f"UPDATE vault_node SET ({', '.join(STATED_COLUMNS)}, warnings) = (?, ?, ?, ?, ?, ?, ?) WHERE path = ?",
-        (*dates.as_row(), json.dumps(warnings, ensure_ascii=False), path),
-    )
-
-
-def commit_of(con: apsw.Connection) -> str:
-    """Return the commit, with the dates that are wanted from it, as of which git's dates are stored; `""`: none."""
-    found = first(con, "SELECT value FROM vault_meta WHERE key = 'git'")
-    return str(found[0]) if found else ""
-
-
-def forget_commit(con: apsw.Connection) -> None:
-    """Have git asked again, because what is stored of its dates is in doubt (inside the caller's transaction)."""
-    con.execute("DELETE FROM vault_meta WHERE key = 'git'")
-
-
-def keep_commits(
-    con: apsw.Connection, commit: str, files: Iterable[tuple[str, str | None, str | None, int | None]]
-) -> None:
-    """Replace what git knows of files: path, first and last commit, and the time for which the last is valid."""
-    wanted = {path: tuple(facts) for path, *facts in files}
-    with transaction(con):
-        kept = {path: tuple(facts) for path, *facts in select(con, "SELECT * FROM vault_git")}
-        con.executemany(
-            "DELETE FROM vault_git WHERE path = ?", [(path,) for path in kept.keys() - wanted.keys()]
+    def of(self, path: str) -> list[object]:
+        """Return which dates a note states and where it does, as `Dates.as_row`. Raises CacheError."""
+        found = first(
+            self._con, f"SELECT {', '.join(STATED_COLUMNS)} FROM vault_node WHERE path = ?", (path,)
         )
-        con.executemany(
-            "INSERT OR REPLACE INTO vault_git VALUES (?, ?, ?, ?)",
-            [(path, *facts) for path, facts in wanted.items() if kept.get(path) != facts],
-        )
-        _set_meta(con, "git", commit)
+        return list(found or ())
 
+    def order(self) -> DateOrder:
+        """Return the order of sources by which all notes were dated last. Raises CacheError."""
+        found = first(self._con, "SELECT value FROM vault_meta WHERE key = 'dates'")
+        if found is None:
+            return DateOrder()
+        said = json.loads(found[0])
+        return DateOrder(tuple(said["created"]), tuple(said["changed"]), said["daily"])
 
-def _set_meta(con: apsw.Connection, key: str, value: str) -> None:
-    con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (key, value))
+    def stated(self) -> list[tuple[str, str, str]]:
+        """Return path, properties and warnings (JSON) of all notes. Raises CacheError."""
+        return select(self._con, "SELECT path, frontmatter, warnings FROM vault_node")
+
+    def restate(self, order: DateOrder, notes: Iterable[tuple[str, Dates, Sequence[str]]]) -> None:
+        """Replace the dates that notes (by path) state and their warnings, and the order by which all are dated."""
+        columns = ", ".join(STATED_COLUMNS)
+        with transaction(self._con):
+            self._con.executemany(
+                f"UPDATE vault_node SET ({columns}, warnings) = (?, ?, ?, ?, ?, ?, ?) WHERE path = ?",
+                (
+                    (*dates.as_row(), json.dumps(said, ensure_ascii=False), path)
+                    for path, dates, said in notes
+                ),
+            )
+            self._set_meta("dates", json.dumps(asdict(order)))
+
+    def commit(self) -> str:
+        """Return the commit, with the dates wanted from it, as of which git's dates are stored; `""`: none."""
+        found = first(self._con, "SELECT value FROM vault_meta WHERE key = 'git'")
+        return str(found[0]) if found else ""
+
+    def forget_commit(self) -> None:
+        """Have git asked again, because what is stored of its dates is in doubt (inside the caller's transaction)."""
+        self._con.execute("DELETE FROM vault_meta WHERE key = 'git'")
+
+    def keep_commits(
+        self, commit: str, files: Iterable[tuple[str, str | None, str | None, int | None]]
+    ) -> None:
+        """Replace what git knows of files: path, first and last commit, and the time for which the last is valid."""
+        wanted = {path: tuple(facts) for path, *facts in files}
+        with transaction(self._con):
+            kept = {path: tuple(facts) for path, *facts in select(self._con, "SELECT * FROM vault_git")}
+            self._con.executemany(
+                "DELETE FROM vault_git WHERE path = ?", [(path,) for path in kept.keys() - wanted.keys()]
+            )
+            self._con.executemany(
+                "INSERT OR REPLACE INTO vault_git VALUES (?, ?, ?, ?)",
+                [(path, *facts) for path, facts in wanted.items() if kept.get(path) != facts],
+            )
+            self._set_meta("git", commit)
+
+    def _set_meta(self, key: str, value: str) -> None:
+        self._con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (key, value))

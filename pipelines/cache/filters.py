@@ -6,7 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pipelines.cache.cache import Cache
+import apsw
+
 from pipelines.cache.dates import CREATED, NODES
 from pipelines.cache.graph import OF_CODE
 from pipelines.filters import Filters, as_number, exact_heading, fold, has_heading, has_task
@@ -83,76 +84,6 @@ _HAS = {
 }
 
 
-def matching_chunks(
-    cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()
-) -> list[int] | None:
-    """Return the ids of the chunks of all notes that pass, or None if every note does. Raises CacheError.
-
-    `filters.domains` selects caches and is ignored here. Notes and files at `hidden` paths count as missing.
-    """
-    where, bindings = _where(filters, hidden)
-    if not where and not filters.sections:
-        return None
-    _register(cache)
-    sections = f" WHERE {_sections(filters)}" if filters.sections else ""
-    (ids,) = one(
-        cache.con,
-        # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of per
-        # note. One JSON text is read many times faster than as many rows.
-        f"WITH passing AS MATERIALIZED (SELECT n.path FROM {NODES} {where})"
-        " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
-        [*bindings, *_headings(filters.sections)],
-    )
-    found: list[int] = json.loads(ids)
-    return found
-
-
-def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], str]]:
-    """Return path, tags and day of notes, as `tag`, `since` and `until` compare them."""
-    found = select(
-        cache.con,
-        f"SELECT n.path, n.tags, {_DAY} FROM {NODES} WHERE n.path IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(paths)),),
-    )
-    return [(path, json.loads(tags), day) for path, tags, day in found]
-
-
-def days_of(cache: Cache, only: Collection[int] | None) -> list[tuple[str, int, str]]:
-    """Return path, first chunk (of `only` these) and day of the notes that have chunks. Raises CacheError."""
-    of_these = "" if only is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
-    found = select(
-        cache.con,
-        # With `min`, SQLite takes the other columns from the row that has it.
-        f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
-        f" {of_these} GROUP BY n.path",
-        () if only is None else (json.dumps(list(only)),),
-    )
-    return [(path, chunk_id, day) for path, chunk_id, day, _ in found]
-
-
-def values_in_use(
-    cache: Cache, longest: Mapping[str, int], hidden: Collection[str] = frozenset()
-) -> Iterator[tuple[str, str, int]]:
-    """Yield filter, value and number of notes for the tags, folders and kinds that notes have.
-
-    `longest` gives the most characters of a `tag`, a `folder` and a `kind`; longer values are left out. Notes at
-    `hidden` paths do not count.
-    """
-    yield from select(
-        cache.con,
-        "WITH shown AS (SELECT path, tags, kind FROM vault_node"
-        " WHERE path NOT IN (SELECT value FROM json_each(:hidden)))"
-        " SELECT 'tag', t.value, count(*) FROM shown n, json_each(n.tags) t"
-        " WHERE length(t.value) <= :tag GROUP BY t.value"
-        # What is left of a path without the characters at its end that are no slash: its folder.
-        " UNION ALL SELECT 'folder', rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, count(*)"
-        " FROM shown GROUP BY folder HAVING length(folder) BETWEEN 1 AND :folder"
-        " UNION ALL SELECT 'kind', kind, count(*) FROM shown WHERE length(kind) BETWEEN 1 AND :kind"
-        " GROUP BY kind",
-        {**longest, "hidden": json.dumps(list(hidden))},
-    )
-
-
 class ListedNote(NamedTuple):
     """A note as a list shows it; `day` is the one that `since` and `until` compare."""
 
@@ -162,31 +93,6 @@ class ListedNote(NamedTuple):
     day: str
     chunks: int
     warnings: tuple[str, ...]
-
-
-def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
-    """Return all notes that pass, by path. Raises CacheError. `matching_chunks` describes the parameters."""
-    _register(cache)
-    where, bindings = _where(filters, hidden)
-    if filters.sections:
-        of_note = f"EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = n.path AND {_sections(filters)})"
-        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *_headings(filters.sections)]
-    found = select(
-        cache.con,
-        f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path),"
-        f" n.warnings FROM {NODES} {where} ORDER BY n.path",
-        bindings,
-    )
-    return [
-        ListedNote(path, title, kind, day, chunks, tuple(json.loads(warnings)))
-        for path, title, kind, day, chunks, warnings in found
-    ]
-
-
-def count_warned(cache: Cache) -> int:
-    """Count the notes of which a part could not be read. Raises CacheError."""
-    (count,) = one(cache.con, f"SELECT count(*) FROM vault_node n WHERE {_HAS['warning']}")
-    return int(count)
 
 
 def _where(filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:
@@ -222,14 +128,6 @@ def _headings(sections: Sequence[str]) -> list[object]:
         for name, whole in zip(sections, exact, strict=True)
         for value in (whole is not None, whole, name, name)
     ]
-
-
-def _register(cache: Cache) -> None:
-    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
-    cache.con.create_scalar_function(
-        "has_heading", lambda *of: has_heading(*map(str, of)), 2, deterministic=True
-    )
-    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
 
 
 def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
@@ -285,3 +183,108 @@ def _of_properties(properties: Sequence[tuple[str, str]]) -> Iterator[_Condition
 def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:
     if values:
         yield f"({' OR '.join([sql] * len(values))})", values
+
+
+class Filtering:
+    """The notes and chunks that pass filters, read on a cache's connection."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
+
+    def matching_chunks(self, filters: Filters, hidden: Collection[str] = frozenset()) -> list[int] | None:
+        """Return the ids of the chunks of all notes that pass, or None if every note does. Raises CacheError.
+
+        `filters.domains` selects caches and is ignored here. Notes and files at `hidden` paths count as missing.
+        """
+        where, bindings = _where(filters, hidden)
+        if not where and not filters.sections:
+            return None
+        self._register()
+        sections = f" WHERE {_sections(filters)}" if filters.sections else ""
+        (ids,) = one(
+            self._con,
+            # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of
+            # per note. One JSON text is read many times faster than as many rows.
+            f"WITH passing AS MATERIALIZED (SELECT n.path FROM {NODES} {where})"
+            " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
+            [*bindings, *_headings(filters.sections)],
+        )
+        found: list[int] = json.loads(ids)
+        return found
+
+    def facets(self, paths: Collection[str]) -> list[tuple[str, list[str], str]]:
+        """Return path, tags and day of notes, as `tag`, `since` and `until` compare them."""
+        found = select(
+            self._con,
+            f"SELECT n.path, n.tags, {_DAY} FROM {NODES} WHERE n.path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(paths)),),
+        )
+        return [(path, json.loads(tags), day) for path, tags, day in found]
+
+    def days_of(self, only: Collection[int] | None) -> list[tuple[str, int, str]]:
+        """Return path, first chunk (of `only` these) and day of the notes that have chunks. Raises CacheError."""
+        of_these = "" if only is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
+        found = select(
+            self._con,
+            # With `min`, SQLite takes the other columns from the row that has it.
+            f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
+            f" {of_these} GROUP BY n.path",
+            () if only is None else (json.dumps(list(only)),),
+        )
+        return [(path, chunk_id, day) for path, chunk_id, day, _ in found]
+
+    def values_in_use(
+        self, longest: Mapping[str, int], hidden: Collection[str] = frozenset()
+    ) -> Iterator[tuple[str, str, int]]:
+        """Yield filter, value and number of notes for the tags, folders and kinds that notes have.
+
+        Notes at `hidden` paths do not count.
+        """
+        yield from select(
+            self._con,
+            "WITH shown AS (SELECT path, tags, kind FROM vault_node"
+            " WHERE path NOT IN (SELECT value FROM json_each(:hidden)))"
+            " SELECT 'tag', t.value, count(*) FROM shown n, json_each(n.tags) t"
+            " WHERE length(t.value) <= :tag GROUP BY t.value"
+            # What is left of a path without the characters at its end that are no slash: its folder.
+            " UNION ALL SELECT 'folder', rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, count(*)"
+            " FROM shown GROUP BY folder HAVING length(folder) BETWEEN 1 AND :folder"
+            " UNION ALL SELECT 'kind', kind, count(*) FROM shown WHERE length(kind) BETWEEN 1 AND :kind"
+            " GROUP BY kind",
+            {**longest, "hidden": json.dumps(list(hidden))},
+        )
+
+    def matching_notes(self, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
+        """Return all notes that pass, by path. Raises CacheError. `matching_chunks` describes the parameters."""
+        self._register()
+        where, bindings = _where(filters, hidden)
+        if filters.sections:
+            of_note = f"EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = n.path AND {_sections(filters)})"
+            where, bindings = (
+                f"{where or 'WHERE true'} AND {of_note}",
+                [*bindings, *_headings(filters.sections)],
+            )
+        found = select(
+            self._con,
+            f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path),"
+            f" n.warnings FROM {NODES} {where} ORDER BY n.path",
+            bindings,
+        )
+        return [
+            ListedNote(path, title, kind, day, chunks, tuple(json.loads(warnings)))
+            for path, title, kind, day, chunks, warnings in found
+        ]
+
+    def count_warned(self) -> int:
+        """Count the notes of which a part could not be read. Raises CacheError."""
+        (count,) = one(self._con, f"SELECT count(*) FROM vault_node n WHERE {_HAS['warning']}")
+        return int(count)
+
+    def _register(self) -> None:
+        self._con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
+        self._con.create_scalar_function(
+            "has_heading", lambda *of: has_heading(*map(str, of)), 2, deterministic=True
+        )
+        self._con.create_scalar_function(
+            "has_task", lambda *text: has_task(str(*text)), 1, deterministic=True
+        )

@@ -1,21 +1,20 @@
-"""Queries over the edges: who links to whom, and which notes have no links."""
+"""The graph of a domain: who links to whom, which notes have no links, and the ranks and communities of notes."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.cache.cache import Cache
+import apsw
+
+from pipelines.cache.links import Edges
 from pipelines.formats import FORMATS
-from pipelines.model import HIGH_PRIORITY, EdgeKind
+from pipelines.model import EdgeKind
 from pipelines.sqlite import one, records, select, snapshot, transaction
 
+_RANKED_BY = "ranked_by"
 # The first fields of `WrittenLink`, in its order.
 _WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
 _CODE_SUFFIXES = tuple(suffix for form in FORMATS if form.name == "code" for suffix in form.suffixes)
@@ -71,30 +70,6 @@ class GraphEdge:
     count: int
 
 
-def outlinks(cache: Cache, path: str) -> list[Neighbour]:
-    """Return the notes and files that a note links to, in the order of its text."""
-    return _neighbours(cache, "e.target", "e.path", path)
-
-
-def backlinks(cache: Cache, path: str) -> list[Neighbour]:
-    """Return the notes of this domain that link to a file."""
-    return _neighbours(cache, "e.path", "e.target", path)
-
-
-def _neighbours(cache: Cache, other: str, own: str, path: str) -> list[Neighbour]:
-    return records(
-        cache.con,
-        Neighbour,
-        # SQLite takes a bare column beside min() from the row with the minimum: here, how the first link is
-        # written.
-        f"SELECT {other} AS path, e.kind AS kind, count(*) AS count, l.text AS text, l.fragment AS fragment,"
-        " min(l.line) AS line FROM vault_edge e"
-        f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
-        f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
-        (path,),
-    )
-
-
 def may_be_broken(path: str) -> bool:
     """Say whether a link of this file is broken if it means no file.
 
@@ -103,167 +78,10 @@ def may_be_broken(path: str) -> bool:
     return not path.lower().endswith(_CODE_SUFFIXES)
 
 
-def links_in_state(cache: Cache, state: str, limit: int, gone: Collection[str] = ()) -> list[WrittenLink]:
-    """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line.
-
-    Those of source files are never broken, as `may_be_broken` says; a link to a note that is `gone` means no file.
-    """
-    chosen = {
-        "broken": f"(e.path IS NULL OR e.target IN (SELECT value FROM gone)) AND NOT {OF_CODE}",
-        "ambiguous": "e.ambiguous = 1",
-        "any": "1",
-    }[state]
-    return [
-        _written(found)
-        for found in select(
-            cache.con,
-            f"WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT {_WRITTEN},"
-            " iif(e.target IN (SELECT value FROM gone), NULL, e.target), coalesce(e.ambiguous, 0) FROM vault_link l"
-            f" LEFT JOIN vault_edge e USING (path, position) WHERE {chosen} ORDER BY l.path, l.position LIMIT ?",
-            (json.dumps(list(gone)), limit),
-        )
-    ]
-
-
 def _written(found: tuple[Any, ...]) -> WrittenLink:
     *written, ambiguous = found
     values = (*written, bool(ambiguous))
     return WrittenLink(*values)
-
-
-def links_of(cache: Cache, path: str) -> list[WrittenLink]:
-    """Return the links of a note, in the order of its text."""
-    return [
-        _written(found)
-        for found in select(
-            cache.con,
-            f"SELECT {_WRITTEN}, e.target, coalesce(e.ambiguous, 0) FROM vault_link l"
-            " LEFT JOIN vault_edge e USING (path, position) WHERE l.path = ? ORDER BY l.position",
-            (path,),
-        )
-    ]
-
-
-def meant_by(cache: Cache, path: str) -> dict[str, str | None]:
-    """Return the targets of a note's links as they are written, each with the file that it means, or None."""
-    sql = "SELECT l.target, e.target FROM vault_link l LEFT JOIN vault_edge e USING (path, position) WHERE l.path = ?"
-    return dict(select(cache.con, sql, (path,)))
-
-
-def names(cache: Cache) -> list[tuple[str, str]]:
-    """Return every file name, title and alias in lower case, with the path of its note."""
-    return [
-        (name.lower(), path)
-        for path, title, aliases in select(
-            cache.con, "SELECT path, title, aliases FROM vault_node ORDER BY path"
-        )
-        for name in dict.fromkeys((PurePosixPath(path).stem, title, *json.loads(aliases)))
-    ]
-
-
-def orphans(cache: Cache) -> list[str]:
-    """Return the notes that link to no other file and that no other note links to."""
-    return [
-        path
-        for (path,) in select(
-            cache.con,
-            "SELECT path FROM vault_node n WHERE NOT EXISTS"
-            " (SELECT 1 FROM vault_edge e WHERE e.path = n.path AND e.target <> n.path) AND NOT EXISTS"
-            " (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path) ORDER BY path",
-        )
-    ]
-
-
-def targets_elsewhere(cache: Cache) -> list[str]:
-    """Return the files that links of this domain mean and that are not notes of it."""
-    return [
-        path
-        for (path,) in select(
-            cache.con,
-            "SELECT DISTINCT target FROM vault_edge WHERE target NOT IN (SELECT path FROM vault_node)",
-        )
-    ]
-
-
-def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
-    """Return notes as nodes of a drawn graph."""
-    return records(
-        cache.con,
-        GraphNode,
-        "SELECT n.path AS path, n.title AS title, nullif(r.pagerank, 0) AS pagerank,"
-        " nullif(r.community, 0) AS community FROM vault_node n LEFT JOIN vault_rank r USING (path)"
-        " WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
-        (json.dumps(list(paths)),),
-    )
-
-
-def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
-    """Return the best-ranked notes of a domain or a community; linked notes without a rank come last."""
-    return [
-        path
-        for (path,) in select(
-            cache.con,
-            "SELECT n.path FROM vault_node n LEFT JOIN vault_rank r USING (path) WHERE CASE"
-            " WHEN ?1 IS NOT NULL THEN r.community = ?1 WHEN r.path IS NOT NULL THEN 1 ELSE"
-            " EXISTS (SELECT 1 FROM vault_edge e JOIN vault_node t ON t.path = e.target"
-            " WHERE e.path = n.path AND e.target <> n.path)"
-            " OR EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path) END"
-            " ORDER BY r.pagerank DESC, n.path LIMIT ?2",
-            (community, limit),
-        )
-    ]
-
-
-def most_linked(
-    cache: Cache, limit: int, hidden: Collection[str] = frozenset()
-) -> list[tuple[str, str, int]]:
-    """Return path and title of the notes that most notes of the domain link to, and how many do, most first.
-
-    Only the notes with the highest PageRank are counted, so that the cost does not grow with the links. `hidden`
-    notes are missing.
-    """
-    found = select(
-        cache.con,
-        "WITH hidden AS MATERIALIZED (SELECT value FROM json_each(?2)), best AS MATERIALIZED (SELECT path FROM"
-        " vault_rank WHERE path NOT IN hidden ORDER BY pagerank DESC LIMIT 10 * ?1)"
-        " SELECT n.path, n.title, (SELECT count(DISTINCT e.path) FROM vault_edge e"
-        " WHERE e.target = n.path AND e.path <> n.path AND e.path NOT IN hidden) AS links"
-        " FROM best JOIN vault_node n USING (path) WHERE links > 0 ORDER BY links DESC, n.path LIMIT ?1",
-        (limit, json.dumps(list(hidden))),
-    )
-    return list(found)
-
-
-def linking(cache: Cache, paths: Collection[str], hidden: Collection[str] = frozenset()) -> dict[str, int]:
-    """Return how many notes of this domain link to each of these files; a file without such a link is missing.
-
-    The files may belong to other domains. `hidden` notes are not counted.
-    """
-    found = select(
-        cache.con,
-        "WITH hidden AS MATERIALIZED (SELECT value FROM json_each(?2)) SELECT target, count(DISTINCT path)"
-        " FROM vault_edge WHERE target IN (SELECT value FROM json_each(?1)) AND path <> target"
-        " AND path NOT IN hidden GROUP BY target",
-        (json.dumps(list(paths)), json.dumps(list(hidden))),
-    )
-    return dict(found)
-
-
-def edges_among(cache: Cache, paths: Sequence[str]) -> list[GraphEdge]:
-    """Return the edges between these notes, one per pair and kind."""
-    return records(
-        cache.con,
-        GraphEdge,
-        # The plus keeps SQLite from using the target's index, which would look up every pair of notes.
-        "WITH chosen AS (SELECT value AS path FROM json_each(?))"
-        " SELECT path AS source, target, kind, count(*) AS count"
-        " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
-        " GROUP BY path, target, kind ORDER BY path, target, kind",
-        (json.dumps(list(paths)),),
-    )
-
-
-# A note's place in the ranked graph, and the communities that its notes form.
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,50 +104,6 @@ class Community:
     examples: tuple[str, ...]
 
 
-def unranked(cache: Cache, besides: Collection[str] = ()) -> int:
-    """Count the notes without a place in the graph; files `besides` the notes are none of these."""
-    sql = (
-        "SELECT count(*) FROM vault_node WHERE path NOT IN (SELECT path FROM vault_rank WHERE community > 0)"
-        " AND path NOT IN (SELECT value FROM json_each(?))"
-    )
-    return int(one(cache.con, sql, (json.dumps(list(besides)),))[0])
-
-
-def rank_of(cache: Cache, path: str) -> Rank | None:
-    """Return a note's place in the graph, or None if it has no edge or is not ranked yet."""
-    found = records(
-        cache.con,
-        Rank,
-        "SELECT nullif(r.pagerank, 0) AS pagerank, iif(r.community > 0, r.centrality, NULL) AS centrality,"
-        " nullif(r.community, 0) AS community, c.label AS label"
-        " FROM vault_rank r LEFT JOIN vault_community c ON c.id = r.community WHERE path = ?",
-        (path,),
-    )
-    return found[0] if found else None
-
-
-def communities(cache: Cache, examples: int, gone: Collection[str] = ()) -> list[Community]:
-    """Return the communities, largest first, each with its best-ranked notes.
-
-    Notes that are `gone`, or that were removed since the last ranking, belong to none.
-    """
-    there = "path IN (SELECT path FROM vault_node) AND path NOT IN (SELECT value FROM gone)"
-    return [
-        Community(number, label, size, tuple(json.loads(best)))
-        for number, label, size, best in select(
-            cache.con,
-            "WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT c.id, c.label,"
-            " count(*) AS size, (SELECT json_group_array(path) FROM (SELECT path FROM vault_rank"
-            f" WHERE community = c.id AND {there} ORDER BY pagerank DESC, path LIMIT ?)) FROM vault_community c"
-            f" JOIN vault_rank r ON r.community = c.id WHERE {there} GROUP BY c.id ORDER BY size DESC, c.id",
-            (json.dumps(list(gone)), examples),
-        )
-    ]
-
-
-# What a traversal reads about notes: the edges at them, and the vectors that belong to them.
-
-
 @dataclass(frozen=True, slots=True)
 class Linked:
     """An edge seen from one of its ends: `path` is the note at the other end, `rank` its PageRank (0: none yet)."""
@@ -339,95 +113,6 @@ class Linked:
     target: str
     kind: EdgeKind
     rank: float
-
-
-def edges_at(cache: Cache, paths: Sequence[str]) -> list[Linked]:
-    """Return the edges from and to notes of a domain, one per pair and kind for each end that was asked for."""
-    return records(
-        cache.con,
-        Linked,
-        "WITH chosen AS (SELECT value AS path FROM json_each(?)), found AS ("
-        " SELECT target AS other, path AS source, target, kind FROM vault_edge WHERE path IN chosen"
-        " UNION SELECT path, path, target, kind FROM vault_edge WHERE target IN chosen)"
-        " SELECT n.path AS path, found.source AS source, found.target AS target, found.kind AS kind,"
-        " coalesce(r.pagerank, 0.0) AS rank FROM found"
-        " JOIN vault_node n ON n.path = other LEFT JOIN vault_rank r ON r.path = other",
-        (json.dumps(list(paths)),),
-    )
-
-
-def text_hashes(cache: Cache, paths: Sequence[str]) -> dict[str, list[str]]:
-    """Return, by path, the hashes of notes' passages that have a vector, in the order of the text."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for path, text_hash in select(
-        cache.con,
-        "SELECT path, text_hash FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
-        " AND has_vector = 1 ORDER BY path, position",
-        (json.dumps(list(paths)),),
-    ):
-        found[path].append(text_hash)
-    return found
-
-
-# Figures for operators from a cache: parked notes, the size of its graph, how long saves took.
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedRow:
-    """A parked note; `generation` names the content that fails, `since_s` is how long the failure has been known."""
-
-    path: str
-    kind: str
-    reason: str
-    attempts: int
-    generation: int
-    since_s: float
-
-
-def parked_notes(cache: Cache) -> list[ParkedRow]:
-    """Return the parked notes, by path. Raises CacheError."""
-    now = time.monotonic()
-    return [
-        ParkedRow(path, kind, reason, attempts, generation, max(0.0, now - since))
-        for path, kind, reason, attempts, generation, since in select(
-            cache.con,
-            "SELECT path, error_kind, error, attempts, generation, dirty_since FROM vault_file"
-            " WHERE parked = 1 ORDER BY path",
-        )
-    ]
-
-
-def edges_and_communities(cache: Cache) -> tuple[int, int]:
-    """Count the links that mean a file, and the communities. Raises CacheError."""
-    edges, communities = one(
-        cache.con, "SELECT (SELECT count(*) FROM vault_edge), (SELECT count(*) FROM vault_community)"
-    )
-    return int(edges), int(communities)
-
-
-def saved_ms(cache: Cache, paths: Sequence[str]) -> list[float]:
-    """Return, for each of these saves that is findable, the milliseconds from its discovery to being findable.
-
-    A save that newer content has followed is counted with the newer one; what a first index or a comparison of the
-    disk found is no save. Raises CacheError.
-    """
-    # The ledger records the discovery by the monotonic clock, and the commit by the wall clock.
-    offset = time.time() - time.monotonic()
-    return [
-        round(max(0.0, datetime.fromisoformat(at).timestamp() - offset - since) * 1000, 1)
-        for since, at in select(
-            cache.con,
-            "SELECT dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
-            " AND indexed_at IS NOT NULL AND priority >= ? AND path IN (SELECT value FROM json_each(?))",
-            (HIGH_PRIORITY, json.dumps(list(paths))),
-        )
-    ]
-
-
-# Read the graph and its ranks from the tables, and write new ranks in one transaction.
-
-
-_RANKED_BY = "ranked_by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,92 +125,291 @@ class StoredGraph:
     edges: Sequence[GraphEdge]
 
 
-def read_graph(cache: Cache) -> StoredGraph:
-    """Return the graph of a domain's own notes, without edges that leave the domain."""
-    with snapshot(cache.con):
-        (generation,) = one(cache.con, "SELECT generation FROM vault_graph")
-        nodes = select(cache.con, "SELECT path, title, tags FROM vault_node ORDER BY path")
-        edges = select(
-            cache.con,
-            "SELECT e.path, e.target, e.kind, count(*) FROM vault_edge e JOIN vault_node n ON n.path = e.target"
-            " WHERE e.path <> e.target GROUP BY e.path, e.target, e.kind ORDER BY e.path, e.target, e.kind",
+class Graph:
+    """The edges, ranks and communities of a domain, on a cache's connection."""
+
+    def __init__(self, con: apsw.Connection, edges: Edges) -> None:
+        self._con = con
+        self._edges = edges
+
+    def outlinks(self, path: str) -> list[Neighbour]:
+        """Return the notes and files that a note links to, in the order of its text."""
+        return self._neighbours("e.target", "e.path", path)
+
+    def backlinks(self, path: str) -> list[Neighbour]:
+        """Return the notes of this domain that link to a file."""
+        return self._neighbours("e.path", "e.target", path)
+
+    def _neighbours(self, other: str, own: str, path: str) -> list[Neighbour]:
+        return records(
+            self._con,
+            Neighbour,
+            # SQLite takes a bare column beside min() from the row with the minimum: here, how the first link is
+            # written.
+            f"SELECT {other} AS path, e.kind AS kind, count(*) AS count, l.text AS text, l.fragment AS fragment,"
+            " min(l.line) AS line FROM vault_edge e"
+            f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
+            f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
+            (path,),
         )
-    return StoredGraph(
-        generation,
-        {path: title for path, title, _ in nodes},
-        {path: json.loads(tags) for path, _, tags in nodes},
-        [GraphEdge(*edge) for edge in edges],
-    )
 
+    def links_in_state(self, state: str, limit: int, gone: Collection[str] = ()) -> list[WrittenLink]:
+        """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line.
 
-def read_edges(cache: Cache) -> list[GraphEdge]:
-    """Return the edges from a domain's notes to any other file."""
-    found = select(
-        cache.con,
-        "SELECT path, target, kind, count(*) FROM vault_edge WHERE path <> target"
-        " GROUP BY path, target, kind ORDER BY path, target, kind",
-    )
-    return [GraphEdge(*edge) for edge in found]
+        Those of source files are never broken, as `may_be_broken` says; a link to a note that is `gone` means no
+        file.
+        """
+        chosen = {
+            "broken": f"(e.path IS NULL OR e.target IN (SELECT value FROM gone)) AND NOT {OF_CODE}",
+            "ambiguous": "e.ambiguous = 1",
+            "any": "1",
+        }[state]
+        return [
+            _written(found)
+            for found in select(
+                self._con,
+                f"WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT {_WRITTEN},"
+                " iif(e.target IN (SELECT value FROM gone), NULL, e.target), coalesce(e.ambiguous, 0)"
+                f" FROM vault_link l LEFT JOIN vault_edge e USING (path, position) WHERE {chosen}"
+                " ORDER BY l.path, l.position LIMIT ?",
+                (json.dumps(list(gone)), limit),
+            )
+        ]
 
+    def links_of(self, path: str) -> list[WrittenLink]:
+        """Return the links of a note, in the order of its text."""
+        return [
+            _written(found)
+            for found in select(
+                self._con,
+                f"SELECT {_WRITTEN}, e.target, coalesce(e.ambiguous, 0) FROM vault_link l"
+                " LEFT JOIN vault_edge e USING (path, position) WHERE l.path = ? ORDER BY l.position",
+                (path,),
+            )
+        ]
 
-def read_communities(cache: Cache) -> dict[str, int]:
-    """Return the community of each note that has one."""
-    return dict(select(cache.con, "SELECT path, community FROM vault_rank WHERE community > 0"))
+    def orphans(self) -> list[str]:
+        """Return the notes that link to no other file and that no other note links to."""
+        return [
+            path
+            for (path,) in select(
+                self._con,
+                "SELECT path FROM vault_node n WHERE NOT EXISTS"
+                " (SELECT 1 FROM vault_edge e WHERE e.path = n.path AND e.target <> n.path) AND NOT EXISTS"
+                " (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path) ORDER BY path",
+            )
+        ]
 
+    def targets_elsewhere(self) -> list[str]:
+        """Return the files that links of this domain mean and that are not notes of it."""
+        return [
+            path
+            for (path,) in select(
+                self._con,
+                "SELECT DISTINCT target FROM vault_edge WHERE target NOT IN (SELECT path FROM vault_node)",
+            )
+        ]
 
-def read_ranks(cache: Cache) -> dict[str, tuple[float, float, int]]:
-    """Return PageRank, centrality and community of each note in the graph; 0 means none, as in `write_ranks`."""
-    found = select(cache.con, "SELECT path, pagerank, centrality, community FROM vault_rank")
-    return {path: (pagerank, centrality, community) for path, pagerank, centrality, community in found}
-
-
-def read_labels(cache: Cache) -> dict[int, str]:
-    """Return the label of each community."""
-    return dict(select(cache.con, "SELECT id, label FROM vault_community"))
-
-
-def ranked_by(cache: Cache) -> str | None:
-    """Return the settings that the ranks were computed with; "" for an earlier version's, None without ranks."""
-    (found,) = one(
-        cache.con,
-        "SELECT CASE WHEN ranked_generation > 0"
-        " THEN coalesce((SELECT value FROM vault_meta WHERE key = ?), '') END FROM vault_graph",
-        (_RANKED_BY,),
-    )
-    return None if found is None else str(found)
-
-
-def forget_ranks(cache: Cache) -> None:
-    """Delete all ranks and communities as untrusted, and make them due."""
-    with transaction(cache.con):
-        cache.con.execute("DELETE FROM vault_rank")
-        cache.con.execute("DELETE FROM vault_community")
-        cache.edges.graph_changed()
-
-
-def write_ranks(
-    cache: Cache,
-    generation: int,
-    ranks: Iterable[tuple[str, float, float, int]],
-    labels: Mapping[int, str],
-    centrality_by: str,
-    *,
-    by: str,
-) -> None:
-    """Replace all ranks (path, PageRank, centrality, community) and communities at once.
-
-    0 means no PageRank or no community (real values are greater); without a community there is no centrality. If
-    edges changed since `generation`, the ranks stay behind the graph. `by` names the settings that they were computed
-    with.
-    """
-    with transaction(cache.con):
-        cache.con.execute("DELETE FROM vault_rank")
-        cache.con.executemany("INSERT INTO vault_rank VALUES (?, ?, ?, ?)", ranks)
-        cache.con.execute("DELETE FROM vault_community")
-        cache.con.executemany("INSERT INTO vault_community VALUES (?, ?)", labels.items())
-        cache.con.execute(
-            "UPDATE vault_graph SET ranked_generation = ?1, centrality_by = ?2,"
-            " first_change = CASE WHEN generation = ?1 THEN NULL ELSE last_change END",
-            (generation, centrality_by),
+    def nodes(self, paths: Collection[str]) -> list[GraphNode]:
+        """Return notes as nodes of a drawn graph."""
+        return records(
+            self._con,
+            GraphNode,
+            "SELECT n.path AS path, n.title AS title, nullif(r.pagerank, 0) AS pagerank,"
+            " nullif(r.community, 0) AS community FROM vault_node n LEFT JOIN vault_rank r USING (path)"
+            " WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
+            (json.dumps(list(paths)),),
         )
-        cache.con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (_RANKED_BY, by))
+
+    def best_ranked(self, community: int | None, limit: int) -> list[str]:
+        """Return the best-ranked notes of a domain or a community; linked notes without a rank come last."""
+        return [
+            path
+            for (path,) in select(
+                self._con,
+                "SELECT n.path FROM vault_node n LEFT JOIN vault_rank r USING (path) WHERE CASE"
+                " WHEN ?1 IS NOT NULL THEN r.community = ?1 WHEN r.path IS NOT NULL THEN 1 ELSE"
+                " EXISTS (SELECT 1 FROM vault_edge e JOIN vault_node t ON t.path = e.target"
+                " WHERE e.path = n.path AND e.target <> n.path)"
+                " OR EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path) END"
+                " ORDER BY r.pagerank DESC, n.path LIMIT ?2",
+                (community, limit),
+            )
+        ]
+
+    def most_linked(self, limit: int, hidden: Collection[str] = frozenset()) -> list[tuple[str, str, int]]:
+        """Return path and title of the notes that most notes of the domain link to, and how many do, most first.
+
+        Only the notes with the highest PageRank are counted, so that the cost does not grow with the links. `hidden`
+        notes are missing.
+        """
+        found = select(
+            self._con,
+            "WITH hidden AS MATERIALIZED (SELECT value FROM json_each(?2)), best AS MATERIALIZED (SELECT path FROM"
+            " vault_rank WHERE path NOT IN hidden ORDER BY pagerank DESC LIMIT 10 * ?1)"
+            " SELECT n.path, n.title, (SELECT count(DISTINCT e.path) FROM vault_edge e"
+            " WHERE e.target = n.path AND e.path <> n.path AND e.path NOT IN hidden) AS links"
+            " FROM best JOIN vault_node n USING (path) WHERE links > 0 ORDER BY links DESC, n.path LIMIT ?1",
+            (limit, json.dumps(list(hidden))),
+        )
+        return list(found)
+
+    def linking(self, paths: Collection[str], hidden: Collection[str] = frozenset()) -> dict[str, int]:
+        """Return how many notes of this domain link to each of these files; a file without such a link is missing.
+
+        The files may belong to other domains. `hidden` notes are not counted.
+        """
+        found = select(
+            self._con,
+            "WITH hidden AS MATERIALIZED (SELECT value FROM json_each(?2)) SELECT target, count(DISTINCT path)"
+            " FROM vault_edge WHERE target IN (SELECT value FROM json_each(?1)) AND path <> target"
+            " AND path NOT IN hidden GROUP BY target",
+            (json.dumps(list(paths)), json.dumps(list(hidden))),
+        )
+        return dict(found)
+
+    def edges_among(self, paths: Sequence[str]) -> list[GraphEdge]:
+        """Return the edges between these notes, one per pair and kind."""
+        return records(
+            self._con,
+            GraphEdge,
+            # The plus keeps SQLite from using the target's index, which would look up every pair of notes.
+            "WITH chosen AS (SELECT value AS path FROM json_each(?))"
+            " SELECT path AS source, target, kind, count(*) AS count"
+            " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
+            " GROUP BY path, target, kind ORDER BY path, target, kind",
+            (json.dumps(list(paths)),),
+        )
+
+    def unranked(self, besides: Collection[str] = ()) -> int:
+        """Count the notes without a place in the graph; files `besides` the notes are none of these."""
+        sql = (
+            "SELECT count(*) FROM vault_node WHERE path NOT IN (SELECT path FROM vault_rank WHERE community > 0)"
+            " AND path NOT IN (SELECT value FROM json_each(?))"
+        )
+        return int(one(self._con, sql, (json.dumps(list(besides)),))[0])
+
+    def rank_of(self, path: str) -> Rank | None:
+        """Return a note's place in the graph, or None if it has no edge or is not ranked yet."""
+        found = records(
+            self._con,
+            Rank,
+            "SELECT nullif(r.pagerank, 0) AS pagerank, iif(r.community > 0, r.centrality, NULL) AS centrality,"
+            " nullif(r.community, 0) AS community, c.label AS label"
+            " FROM vault_rank r LEFT JOIN vault_community c ON c.id = r.community WHERE path = ?",
+            (path,),
+        )
+        return found[0] if found else None
+
+    def communities(self, examples: int, gone: Collection[str] = ()) -> list[Community]:
+        """Return the communities, largest first, each with its best-ranked notes.
+
+        Notes that are `gone`, or that were removed since the last ranking, belong to none.
+        """
+        there = "path IN (SELECT path FROM vault_node) AND path NOT IN (SELECT value FROM gone)"
+        return [
+            Community(number, label, size, tuple(json.loads(best)))
+            for number, label, size, best in select(
+                self._con,
+                "WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT c.id, c.label,"
+                " count(*) AS size, (SELECT json_group_array(path) FROM (SELECT path FROM vault_rank"
+                f" WHERE community = c.id AND {there} ORDER BY pagerank DESC, path LIMIT ?)) FROM vault_community c"
+                f" JOIN vault_rank r ON r.community = c.id WHERE {there} GROUP BY c.id ORDER BY size DESC, c.id",
+                (json.dumps(list(gone)), examples),
+            )
+        ]
+
+    def edges_at(self, paths: Sequence[str]) -> list[Linked]:
+        """Return the edges from and to notes of a domain, one per pair and kind for each end that was asked for."""
+        return records(
+            self._con,
+            Linked,
+            "WITH chosen AS (SELECT value AS path FROM json_each(?)), found AS ("
+            " SELECT target AS other, path AS source, target, kind FROM vault_edge WHERE path IN chosen"
+            " UNION SELECT path, path, target, kind FROM vault_edge WHERE target IN chosen)"
+            " SELECT n.path AS path, found.source AS source, found.target AS target, found.kind AS kind,"
+            " coalesce(r.pagerank, 0.0) AS rank FROM found"
+            " JOIN vault_node n ON n.path = other LEFT JOIN vault_rank r ON r.path = other",
+            (json.dumps(list(paths)),),
+        )
+
+    def edges_and_communities(self) -> tuple[int, int]:
+        """Count the links that mean a file, and the communities. Raises CacheError."""
+        edges, communities = one(
+            self._con, "SELECT (SELECT count(*) FROM vault_edge), (SELECT count(*) FROM vault_community)"
+        )
+        return int(edges), int(communities)
+
+    def read(self) -> StoredGraph:
+        """Return the graph of a domain's own notes, without edges that leave the domain."""
+        with snapshot(self._con):
+            (generation,) = one(self._con, "SELECT generation FROM vault_graph")
+            nodes = select(self._con, "SELECT path, title, tags FROM vault_node ORDER BY path")
+            edges = select(
+                self._con,
+                "SELECT e.path, e.target, e.kind, count(*) FROM vault_edge e JOIN vault_node n ON n.path = e.target"
+                " WHERE e.path <> e.target GROUP BY e.path, e.target, e.kind ORDER BY e.path, e.target, e.kind",
+            )
+        return StoredGraph(
+            generation,
+            {path: title for path, title, _ in nodes},
+            {path: json.loads(tags) for path, _, tags in nodes},
+            [GraphEdge(*edge) for edge in edges],
+        )
+
+    def read_edges(self) -> list[GraphEdge]:
+        """Return the edges from a domain's notes to any other file."""
+        found = select(
+            self._con,
+            "SELECT path, target, kind, count(*) FROM vault_edge WHERE path <> target"
+            " GROUP BY path, target, kind ORDER BY path, target, kind",
+        )
+        return [GraphEdge(*edge) for edge in found]
+
+    def read_ranks(self) -> dict[str, tuple[float, float, int]]:
+        """Return PageRank, centrality and community of each note in the graph; 0 means none, as in `write_ranks`."""
+        found = select(self._con, "SELECT path, pagerank, centrality, community FROM vault_rank")
+        return {path: (pagerank, centrality, community) for path, pagerank, centrality, community in found}
+
+    def read_labels(self) -> dict[int, str]:
+        """Return the label of each community."""
+        return dict(select(self._con, "SELECT id, label FROM vault_community"))
+
+    def ranked_by(self) -> str | None:
+        """Return the settings that the ranks were computed with; "" for an earlier version's, None without ranks."""
+        (found,) = one(
+            self._con,
+            "SELECT CASE WHEN ranked_generation > 0"
+            " THEN coalesce((SELECT value FROM vault_meta WHERE key = ?), '') END FROM vault_graph",
+            (_RANKED_BY,),
+        )
+        return None if found is None else str(found)
+
+    def forget_ranks(self) -> None:
+        """Delete all ranks and communities as untrusted, and make them due."""
+        with transaction(self._con):
+            self._con.execute("DELETE FROM vault_rank")
+            self._con.execute("DELETE FROM vault_community")
+            self._edges.graph_changed()
+
+    def write_ranks(
+        self,
+        generation: int,
+        ranks: Iterable[tuple[str, float, float, int]],
+        labels: Mapping[int, str],
+        centrality_by: str,
+        *,
+        by: str,
+    ) -> None:
+        """Replace all ranks (path, PageRank, centrality, community) and communities at once."""
+        with transaction(self._con):
+            self._con.execute("DELETE FROM vault_rank")
+            self._con.executemany("INSERT INTO vault_rank VALUES (?, ?, ?, ?)", ranks)
+            self._con.execute("DELETE FROM vault_community")
+            self._con.executemany("INSERT INTO vault_community VALUES (?, ?)", labels.items())
+            self._con.execute(
+                "UPDATE vault_graph SET ranked_generation = ?1, centrality_by = ?2,"
+                " first_change = CASE WHEN generation = ?1 THEN NULL ELSE last_change END",
+                (generation, centrality_by),
+            )
+            self._con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (_RANKED_BY, by))

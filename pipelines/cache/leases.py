@@ -11,13 +11,12 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Literal
 
 import apsw
 
 from pipelines.errors import StaleWorkError
-from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow, iso_ago, seconds_since
+from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow, seconds_since
 from pipelines.sqlite import first, one, select, transaction
 
 # `free_those_of_the_dead` notices a worker that dies on this machine; the timeout covers workers on other machines.
@@ -30,6 +29,8 @@ _BACKOFF_SECONDS = 2.0
 _LONGEST_BACKOFF = 60.0
 
 Stage = Literal["words", "vectors"]
+Among = Literal["all", "together", "saves", "apart"]
+"""Which rows: all, those that are not set apart, the saves among these, or those that are set apart."""
 OWED: dict[Stage, str] = {
     "words": "applied_generation < generation AND parked = 0",
     "vectors": "embedded_generation < applied_generation AND applied_generation = generation AND parked = 0",
@@ -40,9 +41,36 @@ _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {L
 _TOGETHER = f"error_kind IS NOT '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
 
+_AMONG: dict[Among, str] = {
+    "all": "",
+    "together": f" AND {_TOGETHER}",
+    "saves": f" AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}",
+    "apart": f" AND error_kind = '{APART}'",
+}
 _LEASED = "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
 _NEWEST = "ORDER BY priority DESC, mtime_ns DESC, path"
 _NOTICED_LAST = "ORDER BY priority DESC, wanted_hash IS NULL, dirty_since DESC"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Pending work: how many notes need words, how many vectors; the oldest has waited for `oldest_s` seconds.
+
+    `done_s`: seconds since the last note was indexed, None: never. `is_leased`: a process is working on some of it.
+    `reason`: the error of one of the waiting notes.
+    """
+
+    words: int
+    vectors: int
+    oldest_s: float
+    done_s: float | None
+    is_leased: bool
+    reason: str | None
+
+
+def _takable(stage: Stage, among: Among) -> str:
+    """Return the condition for a row to be pending, due and free."""
+    return f"{OWED[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
 
 
 class Leases:
@@ -52,66 +80,21 @@ class Leases:
         self._con = con
         self._clock = clock
 
-    def owes(self, stage: Stage, *, together: bool = False) -> bool:
-        """Say whether a row is pending, due and free; `together`: one that is not set apart."""
-        return self._finds(f"{OWED[stage]} AND {_TOGETHER}" if together else OWED[stage])
-
-    def owes_saves(self) -> bool:
-        """Say whether the words of a save are pending, due and free."""
-        return self._finds(f"{OWED['words']} AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}")
-
-    def owes_apart(self) -> bool:
-        """Say whether a row that is set apart is pending, due and free."""
-        return self._finds(f"{OWED['words']} AND error_kind = '{APART}'")
-
-    def _finds(self, condition: str) -> bool:
-        sql = f"SELECT 1 FROM vault_file WHERE {condition} AND {_FREE} AND {_DUE} LIMIT 1"
+    def owes(self, stage: Stage, among: Among = "all") -> bool:
+        """Say whether a row is pending, due and free."""
+        sql = f"SELECT 1 FROM vault_file WHERE {_takable(stage, among)} LIMIT 1"
         return first(self._con, sql, {"now": self._clock()}) is not None
 
-    def take(
-        self,
-        stage: Stage,
-        limit: int,
-        owner: str,
-        paths: Sequence[str] | None = None,
-        *,
-        together: bool = False,
-    ) -> list[LeasedRow]:
-        """Lease up to `limit` rows that are pending, due and free, and count the attempt.
-
-        The most urgent rows come first, and among these the newest, so a save does not wait for a bulk change. A row
-        that failed before is leased alone, so that whatever broke its batch cannot break other notes again.
-        `together`: leave out the rows that are set apart.
-        """
-        chosen = "" if paths is None else "AND path IN (SELECT value FROM json_each(:paths))"
-        left_out = f"AND {_TOGETHER}" if together else ""
-        sql = (
-            f"{_LEASED} WHERE {OWED[stage]} AND {_FREE} AND {_DUE} {chosen} {left_out} {_NEWEST} LIMIT :limit"
-        )
-        return self._lease(
-            sql, {"limit": limit} | ({} if paths is None else {"paths": json.dumps(paths)}), owner
-        )
-
-    def take_saves(self, limit: int, owner: str) -> list[LeasedRow]:
-        """Lease up to `limit` saves whose words are pending, due and free, and count the attempt.
-
-        One half are the newest by their files' times, which finds a note just written. The other half are those
-        discovered last, because a file that was moved here keeps its old time. Deletions come last.
-        """
-        owed = (
-            f"SELECT path FROM vault_file WHERE {OWED['words']} AND {_FREE} AND {_DUE} AND {_TOGETHER}"
-            f" AND priority >= {HIGH_PRIORITY}"
-        )
-        sql = (
-            f"{_LEASED} WHERE path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :half)"
-            f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :half)) {_NEWEST}"
-        )
-        return self._lease(sql, {"half": limit // 2}, owner)
-
-    def take_apart(self, owner: str) -> list[LeasedRow]:
-        """Lease the newest row that is set apart, due and free, if there is one, and count the attempt."""
-        condition = f"{OWED['words']} AND {_FREE} AND {_DUE} AND error_kind = '{APART}'"
-        return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT 1", {}, owner)
+    def take(self, stage: Stage, limit: int, owner: str, among: Among = "all") -> list[LeasedRow]:
+        """Lease up to `limit` rows that are pending, due and free, and count the attempt."""
+        condition = _takable(stage, among)
+        if among == "saves":
+            owed = f"SELECT path FROM vault_file WHERE {condition}"
+            condition = (
+                f"path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :limit / 2)"
+                f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :limit / 2))"
+            )
+        return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT :limit", {"limit": limit}, owner)
 
     def _lease(self, sql: str, bindings: dict[str, Any], owner: str) -> list[LeasedRow]:
         now, token = self._clock(), secrets.token_hex(8)
@@ -131,7 +114,7 @@ class Leases:
         ]
 
     def set_apart(self, row: LeasedRow, reason: str) -> None:
-        """Release a row untried; only `take_apart` leases it until its content changes."""
+        """Release a row untried; it is leased only `apart` from others until its content changes."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
@@ -171,10 +154,7 @@ class Leases:
                 )
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
-        """Release a row after a failure that may pass; it is due again after a growing pause.
-
-        A failure that is not the note's fault does not count as an attempt (`counted` false).
-        """
+        """Release a row after a failure that may pass; it is due again after a growing pause."""
         pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
         with transaction(self._con):
             self._con.execute(
@@ -266,70 +246,29 @@ class Leases:
             (kind, reason, indexed, row.path),
         )
 
-
-# Report whether a cache's pending work makes progress: how long it waits, when a note was last indexed, why not.
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Pending work: how many notes need words, how many vectors; the oldest has waited for `oldest_s` seconds.
-
-    `done_s`: seconds since the last note was indexed, None: never. `is_leased`: a process is working on some of it.
-    `reason`: the error of one of the waiting notes.
-    """
-
-    words: int
-    vectors: int
-    oldest_s: float
-    done_s: float | None
-    is_leased: bool
-    reason: str | None
-
-
-def waiting(con: apsw.Connection) -> Waiting | None:
-    """Return what is pending in a cache, or None if nothing is."""
-    words, vectors, oldest, leased = one(
-        con,
-        f"SELECT coalesce(sum({OWED['words']}), 0), coalesce(sum({OWED['vectors']}), 0),"
-        f" min(CASE WHEN {OWED['words']} THEN dirty_since END),"
-        " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
-        f" FROM vault_file WHERE ({OWED['words']}) OR ({OWED['vectors']})",
-        {"now": time.monotonic(), "lease": LEASE_SECONDS},
-    )
-    if not words and not vectors:
-        return None
-    (done,) = one(con, "SELECT max(indexed_at) FROM vault_file")
-    (reason,) = first(
-        con,
-        f"SELECT error FROM vault_file WHERE error IS NOT NULL AND (({OWED['words']}) OR ({OWED['vectors']}))"
-        " ORDER BY dirty_since LIMIT 1",
-    ) or (None,)
-    return Waiting(
-        words=words,
-        vectors=vectors,
-        oldest_s=max(0.0, time.monotonic() - oldest) if oldest is not None else 0.0,
-        done_s=None if done is None else seconds_since(done),
-        is_leased=bool(leased),
-        reason=reason,
-    )
-
-
-def was_worked_on(con: apsw.Connection, domain: str, seconds: float) -> bool:
-    """Say whether the history in `state.db` has a job that indexed notes of a domain within the last `seconds`."""
-    found = first(
-        con,
-        "SELECT 1 FROM job_history WHERE finished_at > ? AND state = 'done' AND notes > 0 AND domain = ? LIMIT 1",
-        (iso_ago(timedelta(seconds=seconds)), domain),
-    )
-    return found is not None
-
-
-def last_trouble(con: apsw.Connection, domain: str, seconds: float) -> str | None:
-    """Return the error of a domain's last job that failed or was postponed within the last `seconds`, or None."""
-    found = first(
-        con,
-        "SELECT error FROM job_history WHERE domain IN (SELECT value FROM json_each(?))"
-        " AND state IN ('put off', 'failed') AND finished_at > ? ORDER BY id DESC LIMIT 1",
-        (json.dumps([domain, "*"]), iso_ago(timedelta(seconds=seconds))),
-    )
-    return found[0] if found else None
+    def waiting(self) -> Waiting | None:
+        """Return what is pending in a cache, or None if nothing is."""
+        words, vectors, oldest, leased = one(
+            self._con,
+            f"SELECT coalesce(sum({OWED['words']}), 0), coalesce(sum({OWED['vectors']}), 0),"
+            f" min(CASE WHEN {OWED['words']} THEN dirty_since END),"
+            " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
+            f" FROM vault_file WHERE ({OWED['words']}) OR ({OWED['vectors']})",
+            {"now": self._clock(), "lease": LEASE_SECONDS},
+        )
+        if not words and not vectors:
+            return None
+        (done,) = one(self._con, "SELECT max(indexed_at) FROM vault_file")
+        (reason,) = first(
+            self._con,
+            f"SELECT error FROM vault_file WHERE error IS NOT NULL AND (({OWED['words']}) OR ({OWED['vectors']}))"
+            " ORDER BY dirty_since LIMIT 1",
+        ) or (None,)
+        return Waiting(
+            words=words,
+            vectors=vectors,
+            oldest_s=max(0.0, self._clock() - oldest) if oldest is not None else 0.0,
+            done_s=None if done is None else seconds_since(done),
+            is_leased=bool(leased),
+            reason=reason,
+        )

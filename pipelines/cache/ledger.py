@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +37,27 @@ class LedgerRow:
     indexed_at: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedRow:
+    """A parked note; `generation` names the content that fails, `since_s` is how long the failure has been known."""
+
+    path: str
+    kind: str
+    reason: str
+    attempts: int
+    generation: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Disk compared with ledger: files whose `stat` differs, paths that are gone, the number of unchanged files."""
+
+    changed: list[FoundFile]
+    gone: list[str]
+    unchanged: int
+
+
 def unread_hash(found: FoundFile, reason: str) -> str:
     """Return a stand-in for the hash of content that could not be read; it changes only with `stat` or the reason."""
     return f"unread:{reason}:{found.size}:{found.mtime_ns}:{found.inode}"
@@ -49,6 +70,9 @@ def below(folder: str) -> tuple[str, str]:
 
 # The recorded time of a file that was gone when its note was about to be read; the note stays as it is indexed.
 _AWAY = -1
+
+
+_INDEXED = "SELECT path FROM vault_file WHERE indexed_hash IS NOT NULL AND applied_generation"
 
 
 def modified_at(mtime_ns: int) -> str:
@@ -68,10 +92,6 @@ class Ledger:
         low, high = below(folder)
         sql = "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
         return [path for (path,) in select(self._con, sql, (low, high))]
-
-    def existing(self, paths: Collection[str]) -> set[str]:
-        """Return those of the paths that the ledger believes to exist."""
-        return set(self.hashes_of(paths))
 
     def hashes_of(self, paths: Collection[str]) -> dict[str, str]:
         """Return the hash on disk of each of the paths that the ledger believes to exist."""
@@ -200,10 +220,7 @@ class Ledger:
         )
 
     def keep_indexed(self, row: LeasedRow) -> bool:
-        """Accept the indexed content as wanted and release the lease; say whether there is any.
-
-        When the file is back, it counts as changed whatever it contains: the pipeline may have changed meanwhile.
-        """
+        """Accept the indexed content as wanted and release the lease; say whether there is any."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET wanted_hash = indexed_hash, mtime_ns = ?,"
@@ -277,11 +294,6 @@ class Ledger:
             path, wanted, indexed, bool(pending), bool(owed), bool(parked), attempts, kind, error, at
         )
 
-    def parked_rows(self) -> list[tuple[str, str, str]]:
-        """Return path, kind of error and reason of every parked note."""
-        sql = "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
-        return [(path, kind, reason) for path, kind, reason in select(self._con, sql)]
-
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
         """Return for each path that is to stay: the name that opens it, size, mtime in ns, whether it is dirty."""
         return {
@@ -294,49 +306,99 @@ class Ledger:
             )
         }
 
+    def compare_scan(
+        self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
+    ) -> Difference:
+        """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed."""
+        self._con.execute(
+            "CREATE TEMP TABLE IF NOT EXISTS seen"
+            " (path TEXT PRIMARY KEY, raw BLOB, size INTEGER, mtime_ns INTEGER, inode INTEGER) WITHOUT ROWID"
+        )
+        with transaction(self._con):
+            self._con.execute("DELETE FROM seen")
+            self._con.executemany(
+                "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)",
+                ((f.path, os.fsencode(f.raw), f.size, f.mtime_ns, f.inode) for f in found),
+            )
+            changed = select(
+                self._con,
+                "SELECT s.path, s.raw, s.size, s.mtime_ns, s.inode FROM seen s LEFT JOIN vault_file f USING (path)"
+                " WHERE f.wanted_hash IS NULL OR f.size <> s.size OR f.mtime_ns <> s.mtime_ns"
+                " OR f.inode <> s.inode OR f.raw <> s.raw"
+                # These columns do not show a change of permissions, of another file's name, or of the size limit.
+                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing', 'name-collision', 'too-large'))"
+                " OR s.path IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(suspects)),),
+            )
+            low, high = below(folder)
+            gone = select(
+                self._con,
+                "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
+                " AND path NOT IN (SELECT path FROM seen)",
+                (low, high),
+            )
+            (total,) = one(self._con, "SELECT count(*) FROM seen")
+        files = [FoundFile(path, os.fsdecode(raw), *rest) for path, raw, *rest in changed]
+        return Difference(files, [path for (path,) in gone], total - len(files))
 
-# Which notes of a cache an earlier pipeline indexed, and the names of those pipelines.
+    def parked_notes(self) -> list[ParkedRow]:
+        """Return the parked notes, by path. Raises CacheError."""
+        now = self._clock()
+        return [
+            ParkedRow(path, kind, reason, attempts, generation, max(0.0, now - since))
+            for path, kind, reason, attempts, generation, since in select(
+                self._con,
+                "SELECT path, error_kind, error, attempts, generation, dirty_since FROM vault_file"
+                " WHERE parked = 1 ORDER BY path",
+            )
+        ]
 
+    def saved_ms(self, paths: Sequence[str]) -> list[float]:
+        """Return, for each of these saves that is findable, the milliseconds from its discovery to being findable.
 
-_INDEXED = "SELECT path FROM vault_file WHERE indexed_hash IS NOT NULL AND applied_generation"
+        Raises CacheError.
+        """
+        # The ledger records the discovery by the monotonic clock, and the commit by the wall clock.
+        offset = time.time() - self._clock()
+        return [
+            round(max(0.0, datetime.fromisoformat(at).timestamp() - offset - since) * 1000, 1)
+            for since, at in select(
+                self._con,
+                "SELECT dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
+                " AND indexed_at IS NOT NULL AND priority >= ? AND path IN (SELECT value FROM json_each(?))",
+                (HIGH_PRIORITY, json.dumps(list(paths))),
+            )
+        ]
 
+    def replace_pipeline(self, name: str) -> None:
+        """Name another pipeline as the current one, before its notes are wanted (inside the caller's transaction).
 
-def replace_pipeline(con: apsw.Connection, name: str) -> None:
-    """Name another pipeline as the current one, before its notes are wanted (inside the caller's transaction).
+        The names before it are kept while notes remain that this pipeline has not indexed.
+        """
+        before = self._earlier() if first(self._con, f"{_INDEXED} = 0 LIMIT 1") else []
+        self._con.executemany(
+            "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)",
+            [("pipeline", name), ("earlier_pipelines", " ".join({*before, self._current()}))],
+        )
 
-    The names before it are kept while notes remain that this pipeline has not indexed.
-    """
-    before = _earlier(con) if first(con, f"{_INDEXED} = 0 LIMIT 1") else []
-    con.executemany(
-        "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)",
-        [("pipeline", name), ("earlier_pipelines", " ".join({*before, _current(con)}))],
-    )
+    def want_version(self, version: str | None) -> list[str]:
+        """Make the notes pending that a pipeline (None: an earlier one) indexed, and return their paths."""
+        with transaction(self._con):
+            paths = [path for (path,) in select(self._con, f"{_INDEXED} = 0 ORDER BY path")]
+            if version is not None and not any(_is_of(name, version) for name in self._earlier()):
+                paths = []
+            if version is not None and _is_of(self._current(), version):
+                paths += [path for (path,) in select(self._con, f"{_INDEXED} > 0 ORDER BY path")]
+            self.want_again(paths)
+        return paths
 
+    def _current(self) -> str:
+        (name,) = one(self._con, "SELECT value FROM vault_meta WHERE key = 'pipeline'")
+        return str(name)
 
-def want_version(con: apsw.Connection, ledger: Ledger, version: str | None) -> list[str]:
-    """Make the notes pending that a pipeline indexed, by its version or whole name; None: those of earlier ones.
-
-    Return their paths. Until they are indexed again, they are found as they are. A note that waits for this pipeline
-    counts for every earlier one that left notes.
-    """
-    with transaction(con):
-        paths = [path for (path,) in select(con, f"{_INDEXED} = 0 ORDER BY path")]
-        if version is not None and not any(_is_of(name, version) for name in _earlier(con)):
-            paths = []
-        if version is not None and _is_of(_current(con), version):
-            paths += [path for (path,) in select(con, f"{_INDEXED} > 0 ORDER BY path")]
-        ledger.want_again(paths)
-    return paths
-
-
-def _current(con: apsw.Connection) -> str:
-    (name,) = one(con, "SELECT value FROM vault_meta WHERE key = 'pipeline'")
-    return str(name)
-
-
-def _earlier(con: apsw.Connection) -> Sequence[str]:
-    found = first(con, "SELECT value FROM vault_meta WHERE key = 'earlier_pipelines'")
-    return found[0].split() if found else []
+    def _earlier(self) -> Sequence[str]:
+        found = first(self._con, "SELECT value FROM vault_meta WHERE key = 'earlier_pipelines'")
+        return found[0].split() if found else []
 
 
 def _is_of(name: str, version: str) -> bool:

@@ -44,11 +44,6 @@ class Edges:
         self._con = con
         self._clock = clock
 
-    def set_paths(self, present: Collection[str], folder: str = "") -> None:
-        """Replace the known files below a folder (`""`: the whole vault), and resolve the links that this affects."""
-        known = set(self.paths_below(folder))
-        self.change_paths(set(present) - known, known - set(present))
-
     def change_paths(self, new: Collection[str], gone: Collection[str]) -> None:
         """Record added and removed files in one transaction, and resolve the links that this affects."""
         known = self._known((*new, *gone))

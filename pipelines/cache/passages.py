@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
+import apsw
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.dates import CHANGED, CHANGED_BY, CREATED, CREATED_BY, NODES, STATED
 from pipelines.formats import format_of
 from pipelines.model import BY_GIT, Locator, NoteFacts
@@ -97,126 +97,10 @@ def whole_sections(chunks: Sequence[ChunkRow]) -> list[str]:
     return texts
 
 
-def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
-    """Return the facts that the later layers need of notes, by path."""
-    rows = select(
-        cache.con,
-        f"SELECT n.path, n.author, n.kind, {CREATED}, {CHANGED}, n.modified_at, n.evergreen,"
-        " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL)"
-        f" FROM {NODES} LEFT JOIN vault_rank r ON r.path = n.path"
-        " WHERE n.path IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(paths)),),
-    )
-    return {
-        row[0]: NoteFacts(
-            path=row[0],
-            author=row[1],
-            kind=row[2],
-            created=row[3],
-            changed=row[4],
-            modified_at=row[5],
-            evergreen=bool(row[6]),
-            pagerank=row[7],
-            centrality=row[8],
-        )
-        for row in rows
-    }
-
-
-def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
-    """Return the paths of chunks by id."""
-    return dict(
-        select(
-            cache.con,
-            "SELECT id, path FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(ids),),
-        )
-    )
-
-
 _CHUNK_COLUMNS = (
     "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
     f" c.start_offset, c.end_offset, {CHANGED}, {STATED}, c.locator"
 )
-
-
-def chunk_rows(cache: Cache, ids: Sequence[int]) -> dict[int, ChunkRow]:
-    """Return chunks by id."""
-    rows = select(
-        cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
-        " WHERE c.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(ids),),
-    )
-    return {row[0]: _chunk(row) for row in rows}
-
-
-def text_around(cache: Cache, ids: Sequence[int], most: int) -> dict[int, tuple[str, str]]:
-    """Return, by chunk id, up to `most` characters before and after each chunk that overlaps with its neighbours.
-
-    Only windows of a long section overlap; their edges may be anywhere in a sentence.
-    """
-    rows = select(
-        cache.con,
-        "SELECT c.id, c.start_offset, c.end_offset, b.text, b.start_offset, a.text, a.start_offset FROM vault_chunk c"
-        " LEFT JOIN vault_chunk b ON b.path = c.path AND b.position = c.position - 1"
-        " AND b.end_offset > c.start_offset"
-        " LEFT JOIN vault_chunk a ON a.path = c.path AND a.position = c.position + 1"
-        " AND a.start_offset < c.end_offset"
-        " WHERE c.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(ids),),
-    )
-    found = {}
-    for chunk_id, start, end, before, before_start, after, after_start in rows:
-        lead = before[: start - before_start][-most:] if before else ""
-        found[chunk_id] = lead, after[end - after_start :][:most] if after else ""
-    return found
-
-
-def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
-    """Return a note's chunks in order."""
-    rows = select(
-        cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
-        " WHERE c.path = ? ORDER BY c.position",
-        (path,),
-    )
-    return [_chunk(row) for row in rows]
-
-
-def chunks_around(cache: Cache, ids: Sequence[int], within: int) -> dict[str, list[ChunkRow]]:
-    """Return, by path, the chunks of a note up to `within` places before and after each of these, in order."""
-    found: dict[str, list[ChunkRow]] = {}
-    for row in select(
-        cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path WHERE c.id IN"
-        " (SELECT other.id FROM vault_chunk one JOIN vault_chunk other ON other.path = one.path"
-        " AND other.position BETWEEN one.position - ?2 AND one.position + ?2"
-        " WHERE one.id IN (SELECT value FROM json_each(?1))) ORDER BY c.path, c.position",
-        (json.dumps(list(ids)), within),
-    ):
-        chunk = _chunk(row)
-        found.setdefault(chunk.path, []).append(chunk)
-    return found
-
-
-def texts_in_folder(cache: Cache, folder: str, first: int, without: Collection[str]) -> dict[str, list[str]]:
-    """Return, by path, the texts of the chunks of the `first` notes directly in a folder, except some of them.
-
-    `""` is the vault's own folder.
-    """
-    start = f"{folder}/" if folder else ""
-    found: dict[str, list[str]] = {}
-    for path, text in select(
-        cache.con,
-        "WITH own AS MATERIALIZED (SELECT path FROM vault_node WHERE path >= ?1 AND path < ?2"
-        " AND instr(substr(path, length(?1) + 1), '/') = 0 AND path NOT IN (SELECT value FROM json_each(?3))"
-        " ORDER BY path LIMIT ?4)"
-        " SELECT own.path, c.text FROM own CROSS JOIN vault_chunk c USING (path) ORDER BY own.path, c.position",
-        (start, f"{folder}0" if folder else _LAST_PATH, json.dumps(list(without)), first),
-    ):
-        found.setdefault(path, []).append(text)
-    return found
 
 
 def _chunk(row: tuple[Any, ...]) -> ChunkRow:
@@ -255,42 +139,6 @@ def document_text(chunks: Sequence[ChunkRow]) -> str:
     return "".join(parts)
 
 
-def node(cache: Cache, path: str) -> NodeRow | None:
-    """Return a note's row, or None."""
-    row = first(
-        cache.con,
-        f"SELECT n.path, title, frontmatter, tags, aliases, author, kind, {STATED}, evergreen, warnings,"
-        f" {CREATED}, {CREATED_BY}, {CHANGED}, {CHANGED_BY} FROM {NODES} WHERE n.path = ?",
-        (path,),
-    )
-    if row is None:
-        return None
-    path, title, frontmatter, tags, aliases, author, kind, published, evergreen, warnings, *dates = row
-    return NodeRow(
-        path=path,
-        title=title,
-        frontmatter=json.loads(frontmatter),
-        tags=json.loads(tags),
-        aliases=json.loads(aliases),
-        author=author,
-        kind=kind,
-        published_at=published,
-        modified=dates[2],
-        evergreen=bool(evergreen),
-        warnings=json.loads(warnings),
-        dates=NoteDates(*dates),
-    )
-
-
-def links_of(cache: Cache, path: str) -> list[dict[str, object]]:
-    """Return a note's links as they are written."""
-    names = ("kind", "target", "fragment", "text", "line", "section", "property")
-    rows = select(
-        cache.con, f"SELECT {', '.join(names)} FROM vault_link WHERE path = ? ORDER BY position", (path,)
-    )
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
 # The vectors of sentences as signed bytes: which are pending, how they are stored, and how a question reads them.
 
 
@@ -298,46 +146,11 @@ Quantized = npt.NDArray[np.int8]
 """Vectors with one signed byte per dimension; the column is named `codes`, as FAISS calls them."""
 
 
-def owes_sentences(cache: Cache) -> bool:
-    """Say whether there is a text whose sentences have no vectors yet."""
-    return first(cache.con, f"{_OWED} LIMIT 1") is not None
-
-
-def owed_texts(cache: Cache, most: int) -> dict[str, str]:
-    """Return up to `most` texts whose sentences have no vectors yet, by hash."""
-    return dict(select(cache.con, f"{_OWED} LIMIT ?", (most,)))
-
-
 # A text that no chunk has any more is not embedded: it only waits for its vector's grace period to end.
 _OWED = (
     "SELECT s.text_hash, (SELECT text FROM vault_chunk c WHERE c.text_hash = s.text_hash) FROM vault_sentence s"
     " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash)"
 )
-
-
-def keep_quantized(cache: Cache, quantized: Mapping[str, Quantized]) -> None:
-    """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
-    with transaction(cache.con):
-        cache.con.executemany(
-            "UPDATE vault_sentence SET codes = ? WHERE text_hash = ?",
-            ((matrix.tobytes(), text_hash) for text_hash, matrix in quantized.items()),
-        )
-
-
-def quantized_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Quantized]:
-    """Return the quantized vectors of chunks' sentences by chunk id, without unprepared ones.
-
-    Shape: (sentences, dimension).
-    """
-    found = select(
-        cache.con,
-        "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_sentence s USING (text_hash)"
-        " WHERE c.id IN (SELECT value FROM json_each(?)) AND length(s.codes) % ? = 0",
-        (json.dumps(list(ids)), cache.meta.dimension),
-    )
-    return {
-        chunk_id: np.frombuffer(blob, np.int8).reshape(-1, cache.meta.dimension) for chunk_id, blob in found
-    }
 
 
 # Read-only SQL over a cache for source files: their symbols, the passages of these, and what files refer to.
@@ -359,61 +172,9 @@ def source_files(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if (form := format_of(path)) is not None and form.name == _CODE]
 
 
-def source_files_since(cache: Cache, newest: int) -> list[str]:
-    """Return the paths of the source files that have a passage with an id above `newest`.
-
-    A file with a new symbol has a new passage.
-    """
-    found = select(
-        cache.con,
-        "SELECT path FROM vault_node WHERE path IN (SELECT path FROM vault_chunk WHERE id > ?)"
-        " AND instr(frontmatter, '\"symbols\"') ORDER BY path",
-        (newest,),
-    )
-    return source_files(path for (path,) in found)
-
-
-def symbols_of(cache: Cache, paths: Collection[str]) -> dict[str, FileSymbols]:
-    """Return the symbols of each of these source files that is indexed.
-
-    The property `symbols` lacks those of a large file that had no room in it; their passages have their names.
-    """
-    chosen = (json.dumps(list(paths)),)
-    labels: dict[str, dict[str, int]] = defaultdict(dict)
-    for path, label, chunk_id in select(
-        cache.con,
-        "SELECT path, section, id FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
-        " AND locator IS NOT NULL ORDER BY path, position",
-        chosen,
-    ):
-        labels[path].setdefault(label, chunk_id)
-    found = select(
-        cache.con,
-        "SELECT path, json_extract(frontmatter, '$.symbols') FROM vault_node"
-        " WHERE path IN (SELECT value FROM json_each(?))",
-        chosen,
-    )
-    return {path: FileSymbols(_names(stored) | labels[path].keys(), labels[path]) for path, stored in found}
-
-
 def _names(stored: object) -> frozenset[str]:
     names = json.loads(stored) if isinstance(stored, str) and stored.startswith("[") else []
     return frozenset(name for name in names if isinstance(name, str))
-
-
-def referring(cache: Cache, paths: Collection[str]) -> dict[str, set[str]]:
-    """Return, by the path of each other indexed source file, which of these files refer to it."""
-    found: dict[str, set[str]] = defaultdict(set)
-    chosen = json.dumps(list(paths))
-    for path, target in select(
-        cache.con,
-        "SELECT DISTINCT e.path, e.target FROM vault_edge e JOIN vault_node n ON n.path = e.target"
-        " WHERE e.path IN (SELECT value FROM json_each(?1))"
-        " AND e.target NOT IN (SELECT value FROM json_each(?1))",
-        (chosen,),
-    ):
-        found[target].add(path)
-    return {path: found[path] for path in source_files(sorted(found))}
 
 
 # Find passages that may say little: those with many links, and the names of notes without text.
@@ -433,30 +194,255 @@ class LinkChunk:
     first: str
 
 
-def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]:
-    """Return these chunks, without first ones, that have many links.
+class Passages:
+    """What a hit shows, and the vectors of sentences, on a cache's connection."""
 
-    These are at least two and one per 100 characters; in a short chunk one is enough.
-    """
-    return records(
-        cache.con,
-        LinkChunk,
-        "SELECT c.id AS chunk_id, n.title AS title, c.section AS section, c.text AS text, f.text AS first"
-        " FROM vault_chunk c JOIN vault_node n USING (path)"
-        " JOIN vault_chunk f ON f.path = c.path AND f.position = 0"
-        " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.position > 0"
-        " AND (instr(c.text, '[[') OR instr(c.text, '](') OR instr(c.text, '//'))"
-        " AND length(c.text) - length(replace(replace(replace(c.text, '[[', ''), '](', ''), '//', ''))"
-        " >= iif(length(c.text) <= ?, 2, max(4, length(c.text) / 50))",
-        (json.dumps(list(ids)), _SHORT),
-    )
+    def __init__(self, con: apsw.Connection, dimension: int) -> None:
+        self._con = con
+        self._dimension = dimension
 
+    def note_facts(self, paths: Sequence[str]) -> dict[str, NoteFacts]:
+        """Return the facts that the later layers need of notes, by path."""
+        rows = select(
+            self._con,
+            f"SELECT n.path, n.author, n.kind, {CREATED}, {CHANGED}, n.modified_at, n.evergreen,"
+            " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL)"
+            f" FROM {NODES} LEFT JOIN vault_rank r ON r.path = n.path"
+            " WHERE n.path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(paths)),),
+        )
+        return {
+            row[0]: NoteFacts(
+                path=row[0],
+                author=row[1],
+                kind=row[2],
+                created=row[3],
+                changed=row[4],
+                modified_at=row[5],
+                evergreen=bool(row[6]),
+                pagerank=row[7],
+                centrality=row[8],
+            )
+            for row in rows
+        }
 
-def chunks_of_names(cache: Cache, ids: Sequence[int]) -> set[int]:
-    """Return those of these chunks that hold only their note's names, because the note has no text."""
-    found = select(
-        cache.con,
-        "SELECT id FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?)) AND start_offset = end_offset",
-        (json.dumps(list(ids)),),
-    )
-    return {chunk_id for (chunk_id,) in found}
+    def chunk_paths(self, ids: Sequence[int]) -> dict[int, str]:
+        """Return the paths of chunks by id."""
+        return dict(
+            select(
+                self._con,
+                "SELECT id, path FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(ids),),
+            )
+        )
+
+    def chunk_rows(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
+        """Return chunks by id."""
+        rows = select(
+            self._con,
+            f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
+            " WHERE c.id IN (SELECT value FROM json_each(?))",
+            (json.dumps(ids),),
+        )
+        return {row[0]: _chunk(row) for row in rows}
+
+    def text_around(self, ids: Sequence[int], most: int) -> dict[int, tuple[str, str]]:
+        """Return, by chunk id, up to `most` characters before and after each chunk that overlaps with neighbours."""
+        rows = select(
+            self._con,
+            "SELECT c.id, c.start_offset, c.end_offset, b.text, b.start_offset, a.text, a.start_offset"
+            " FROM vault_chunk c LEFT JOIN vault_chunk b ON b.path = c.path AND b.position = c.position - 1"
+            " AND b.end_offset > c.start_offset"
+            " LEFT JOIN vault_chunk a ON a.path = c.path AND a.position = c.position + 1"
+            " AND a.start_offset < c.end_offset"
+            " WHERE c.id IN (SELECT value FROM json_each(?))",
+            (json.dumps(ids),),
+        )
+        found = {}
+        for chunk_id, start, end, before, before_start, after, after_start in rows:
+            lead = before[: start - before_start][-most:] if before else ""
+            found[chunk_id] = lead, after[end - after_start :][:most] if after else ""
+        return found
+
+    def chunks_of(self, path: str) -> list[ChunkRow]:
+        """Return a note's chunks in order."""
+        rows = select(
+            self._con,
+            f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
+            " WHERE c.path = ? ORDER BY c.position",
+            (path,),
+        )
+        return [_chunk(row) for row in rows]
+
+    def chunks_around(self, ids: Sequence[int], within: int) -> dict[str, list[ChunkRow]]:
+        """Return, by path, the chunks of a note up to `within` places before and after each of these, in order."""
+        found: dict[str, list[ChunkRow]] = {}
+        for row in select(
+            self._con,
+            f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path WHERE c.id IN"
+            " (SELECT other.id FROM vault_chunk one JOIN vault_chunk other ON other.path = one.path"
+            " AND other.position BETWEEN one.position - ?2 AND one.position + ?2"
+            " WHERE one.id IN (SELECT value FROM json_each(?1))) ORDER BY c.path, c.position",
+            (json.dumps(list(ids)), within),
+        ):
+            chunk = _chunk(row)
+            found.setdefault(chunk.path, []).append(chunk)
+        return found
+
+    def texts_in_folder(self, folder: str, first: int, without: Collection[str]) -> dict[str, list[str]]:
+        """Return, by path, the texts of the chunks of the `first` notes directly in a folder, except some of them.
+
+        `""` is the vault's own folder.
+        """
+        start = f"{folder}/" if folder else ""
+        found: dict[str, list[str]] = {}
+        for path, text in select(
+            self._con,
+            "WITH own AS MATERIALIZED (SELECT path FROM vault_node WHERE path >= ?1 AND path < ?2"
+            " AND instr(substr(path, length(?1) + 1), '/') = 0 AND path NOT IN (SELECT value FROM json_each(?3))"
+            " ORDER BY path LIMIT ?4)"
+            " SELECT own.path, c.text FROM own CROSS JOIN vault_chunk c USING (path) ORDER BY own.path, c.position",
+            (start, f"{folder}0" if folder else _LAST_PATH, json.dumps(list(without)), first),
+        ):
+            found.setdefault(path, []).append(text)
+        return found
+
+    def node(self, path: str) -> NodeRow | None:
+        """Return a note's row, or None."""
+        row = first(
+            self._con,
+            f"SELECT n.path, title, frontmatter, tags, aliases, author, kind, {STATED}, evergreen, warnings,"
+            f" {CREATED}, {CREATED_BY}, {CHANGED}, {CHANGED_BY} FROM {NODES} WHERE n.path = ?",
+            (path,),
+        )
+        if row is None:
+            return None
+        path, title, frontmatter, tags, aliases, author, kind, published, evergreen, warnings, *dates = row
+        return NodeRow(
+            path=path,
+            title=title,
+            frontmatter=json.loads(frontmatter),
+            tags=json.loads(tags),
+            aliases=json.loads(aliases),
+            author=author,
+            kind=kind,
+            published_at=published,
+            modified=dates[2],
+            evergreen=bool(evergreen),
+            warnings=json.loads(warnings),
+            dates=NoteDates(*dates),
+        )
+
+    def text_hashes(self, paths: Sequence[str]) -> dict[str, list[str]]:
+        """Return, by path, the hashes of notes' passages that have a vector, in the order of the text."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for path, text_hash in select(
+            self._con,
+            "SELECT path, text_hash FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
+            " AND has_vector = 1 ORDER BY path, position",
+            (json.dumps(list(paths)),),
+        ):
+            found[path].append(text_hash)
+        return found
+
+    def owed_sentences(self, most: int) -> dict[str, str]:
+        """Return up to `most` texts whose sentences have no vectors yet, by hash."""
+        return dict(select(self._con, f"{_OWED} LIMIT ?", (most,)))
+
+    def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:
+        """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
+        with transaction(self._con):
+            self._con.executemany(
+                "UPDATE vault_sentence SET codes = ? WHERE text_hash = ?",
+                ((matrix.tobytes(), text_hash) for text_hash, matrix in quantized.items()),
+            )
+
+    def quantized_of_chunks(self, ids: Sequence[int]) -> dict[int, Quantized]:
+        """Return the quantized vectors of chunks' sentences by chunk id, without unprepared ones.
+
+        Shape: (sentences, dimension).
+        """
+        found = select(
+            self._con,
+            "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_sentence s USING (text_hash)"
+            " WHERE c.id IN (SELECT value FROM json_each(?)) AND length(s.codes) % ? = 0",
+            (json.dumps(list(ids)), self._dimension),
+        )
+        return {
+            chunk_id: np.frombuffer(blob, np.int8).reshape(-1, self._dimension) for chunk_id, blob in found
+        }
+
+    def source_files_since(self, newest: int) -> list[str]:
+        """Return the paths of the source files that have a passage with an id above `newest`.
+
+        A file with a new symbol has a new passage.
+        """
+        found = select(
+            self._con,
+            "SELECT path FROM vault_node WHERE path IN (SELECT path FROM vault_chunk WHERE id > ?)"
+            " AND instr(frontmatter, '\"symbols\"') ORDER BY path",
+            (newest,),
+        )
+        return source_files(path for (path,) in found)
+
+    def symbols_of(self, paths: Collection[str]) -> dict[str, FileSymbols]:
+        """Return the symbols of each of these source files that is indexed.
+
+        The property `symbols` lacks those of a large file that had no room in it; their passages have their names.
+        """
+        chosen = (json.dumps(list(paths)),)
+        labels: dict[str, dict[str, int]] = defaultdict(dict)
+        for path, label, chunk_id in select(
+            self._con,
+            "SELECT path, section, id FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
+            " AND locator IS NOT NULL ORDER BY path, position",
+            chosen,
+        ):
+            labels[path].setdefault(label, chunk_id)
+        found = select(
+            self._con,
+            "SELECT path, json_extract(frontmatter, '$.symbols') FROM vault_node"
+            " WHERE path IN (SELECT value FROM json_each(?))",
+            chosen,
+        )
+        return {
+            path: FileSymbols(_names(stored) | labels[path].keys(), labels[path]) for path, stored in found
+        }
+
+    def referring(self, paths: Collection[str]) -> dict[str, set[str]]:
+        """Return, by the path of each other indexed source file, which of these files refer to it."""
+        found: dict[str, set[str]] = defaultdict(set)
+        chosen = json.dumps(list(paths))
+        for path, target in select(
+            self._con,
+            "SELECT DISTINCT e.path, e.target FROM vault_edge e JOIN vault_node n ON n.path = e.target"
+            " WHERE e.path IN (SELECT value FROM json_each(?1))"
+            " AND e.target NOT IN (SELECT value FROM json_each(?1))",
+            (chosen,),
+        ):
+            found[target].add(path)
+        return {path: found[path] for path in source_files(sorted(found))}
+
+    def later_chunks_with_links(self, ids: Sequence[int]) -> list[LinkChunk]:
+        """Return these chunks, without first ones, that have many links."""
+        return records(
+            self._con,
+            LinkChunk,
+            "SELECT c.id AS chunk_id, n.title AS title, c.section AS section, c.text AS text, f.text AS first"
+            " FROM vault_chunk c JOIN vault_node n USING (path)"
+            " JOIN vault_chunk f ON f.path = c.path AND f.position = 0"
+            " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.position > 0"
+            " AND (instr(c.text, '[[') OR instr(c.text, '](') OR instr(c.text, '//'))"
+            " AND length(c.text) - length(replace(replace(replace(c.text, '[[', ''), '](', ''), '//', ''))"
+            " >= iif(length(c.text) <= ?, 2, max(4, length(c.text) / 50))",
+            (json.dumps(list(ids)), _SHORT),
+        )
+
+    def chunks_of_names(self, ids: Sequence[int]) -> set[int]:
+        """Return those of these chunks that hold only their note's names, because the note has no text."""
+        found = select(
+            self._con,
+            "SELECT id FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?)) AND start_offset = end_offset",
+            (json.dumps(list(ids)),),
+        )
+        return {chunk_id for (chunk_id,) in found}

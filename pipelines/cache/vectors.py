@@ -1,115 +1,147 @@
-"""Read vectors from a cache that another domain fills, or that a new one replaces; it may be damaged."""
+"""The vectors of texts, which outlive the chunks that have them for a while, and arithmetic on unit vectors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from contextlib import closing, suppress
-from pathlib import Path
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
-from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.schema import CacheMeta
-from pipelines.cache.verify import is_unit
-from pipelines.errors import CacheError, StateError
-from pipelines.sqlite import first, select, transaction
+from pipelines.errors import BadVectorError
+from pipelines.sqlite import first, one, select, transaction
 
-# What opening or reading a damaged file may raise; a text that is not UTF-8 is a ValueError.
-_UNREADABLE = (CacheError, StateError, apsw.Error, ValueError, MemoryError)
-# The hash is read from the row itself: an index that is damaged may lead to the row of another text.
-_BY_HASH = (
-    "SELECT own.text_hash, own.embedding FROM vault_vector found JOIN vault_vector own ON own.rowid = found.rowid"
-    " WHERE found.text_hash IN (SELECT value FROM json_each(?))"
-)
-
-
-def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> dict[str, Vector]:
-    """Return those vectors of these text hashes that a cache of the same model has, and that can be read.
-
-    A damaged vector is left out: it is cheap to compute again, and its file is reported elsewhere.
-    """
-    found: dict[str, Vector] = {}
-    with suppress(*_UNREADABLE), closing(Cache.open(path)) as other:
-        if (other.meta.model, other.meta.dimension) != (meta.model, meta.dimension):
-            return {}
-        try:
-            found = _read(other, hashes)
-        except _UNREADABLE:
-            for text_hash in hashes:
-                with suppress(*_UNREADABLE):
-                    found |= _read(other, [text_hash])
-    return found
-
-
-def _read(cache: Cache, hashes: Collection[str]) -> dict[str, Vector]:
-    size = 4 * cache.meta.dimension
-    vectors = {
-        text_hash: np.frombuffer(blob, "<f4")
-        for text_hash, blob in select(cache.con, _BY_HASH, (json.dumps(list(hashes)),))
-        if isinstance(blob, bytes) and len(blob) == size
-    }
-    wanted = set(hashes)
-    return {
-        text_hash: vector for text_hash, vector in vectors.items() if text_hash in wanted and is_unit(vector)
-    }
-
-
-# Reclaim the space that deleted vectors leave in `vault_chunk_vec`.
-#
-# sqlite-vec stores vectors in blocks, fills only the newest block, and frees a block when its last vector is
-# deleted. Without this, the index of a vault that is edited for a year would consist mostly of holes, which each
-# search reads.
-
+VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
+Vector = npt.NDArray[np.float32]
 
 _LARGEST_DEAD_SHARE = 0.5
+# The length of a float32 unit vector with a few thousand dimensions is off by less than a hundredth of this.
+_LENGTH_TOLERANCE = 1e-3
 
 
-def reclaim(cache: Cache) -> int:
-    """Move the vectors out of the emptiest blocks while more than half of the space is unused.
+class Vectors:
+    """The vectors of a cache by the hashes of their texts, on its connection."""
 
-    Return how many blocks were emptied, one short transaction each. Raises CacheError.
-    """
-    emptied = 0
-    while (block := _block_to_empty(cache)) is not None:
-        _empty(cache, block)
-        emptied += 1
-    return emptied
+    def __init__(self, con: apsw.Connection, meta: CacheMeta) -> None:
+        self._con = con
+        self._meta = meta
 
+    def of(self, hashes: Iterable[str]) -> dict[str, Vector]:
+        """Return the stored vectors among these text hashes."""
+        return {
+            text_hash: np.frombuffer(blob, "<f4")
+            for text_hash, blob in select(
+                self._con,
+                "SELECT text_hash, embedding FROM vault_vector"
+                " WHERE text_hash IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(hashes)),),
+            )
+        }
 
-def _block_to_empty(cache: Cache) -> int | None:
-    """Return the block with the fewest vectors, except for the block that is being filled."""
-    blocks = select(
-        cache.con,
-        "SELECT b.chunk_id, b.size, count(r.rowid) FROM vault_chunk_vec_chunks b"
-        " LEFT JOIN vault_chunk_vec_rowids r USING (chunk_id) GROUP BY b.chunk_id ORDER BY b.chunk_id",
-    )
-    room = sum(size for _, size, _ in blocks[:-1])
-    alive = sum(count for _, _, count in blocks[:-1])
-    if not room or 1 - alive / room <= _LARGEST_DEAD_SHARE:
-        return None
-    return int(min(blocks[:-1], key=lambda block: block[2])[0])
+    def store(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors by the hashes of their texts. Raises BadVectorError, and then stores none of them."""
+        rows = [(text_hash, self._blob(vector), time.time()) for text_hash, vector in vectors.items()]
+        with transaction(self._con):
+            # A vector counts as unused until a chunk refers to it, so a worker that dies leaves nothing behind
+            # for good.
+            self._con.executemany("INSERT INTO vault_vector VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
+    def _blob(self, vector: Vector) -> bytes:
+        if vector.shape != (self._meta.dimension,) or not (np.isfinite(vector).all() and vector.any()):
+            raise BadVectorError(
+                f"the model {self._meta.model} returned a vector of shape {vector.shape} that is not "
+                f"{self._meta.dimension} finite numbers, or is zero; it was not stored"
+            )
+        return vector.astype("<f4").tobytes()
 
-def _empty(cache: Cache, block: int) -> None:
-    with transaction(cache.con):
-        ids = select(cache.con, "SELECT rowid FROM vault_chunk_vec_rowids WHERE chunk_id = ?", (block,))
-        for (chunk_id,) in ids:
-            found = first(cache.con, "SELECT embedding FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
-            if found:
-                cache.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
-                cache.con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, found[0]))
+    def drop_unused(self) -> int:
+        """Delete the vectors without a chunk for longer than the grace period, and free room; return how many."""
+        with transaction(self._con):
+            self._con.execute(
+                "DELETE FROM vault_vector WHERE unused_since < ?", (time.time() - VECTOR_GRACE_SECONDS,)
+            )
+            dropped = self._con.changes()
+        self.reclaim()
+        return dropped
+
+    def owed_texts(self, path: str, most: int) -> dict[str, str]:
+        """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
+        sql = (
+            "SELECT c.text_hash, coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
+            " LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
+        )
+        return dict(select(self._con, sql, (path, most)))
+
+    def pending(self, besides: Collection[str] = ()) -> int:
+        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
+        (count,) = one(
+            self._con,
+            "SELECT count(*) FROM vault_chunk WHERE has_vector = 0"
+            " AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1)"
+            " AND path NOT IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(besides)),),
+        )
+        return int(count)
+
+    # Reclaim the space that deleted vectors leave in `vault_chunk_vec`.
+    #
+    # sqlite-vec stores vectors in blocks, fills only the newest block, and frees a block when its last vector is
+    # deleted. Without this, the index of a vault that is edited for a year would consist mostly of holes, which each
+    # search reads.
+
+    def reclaim(self) -> int:
+        """Move the vectors out of the emptiest blocks while more than half of the space is unused.
+
+        Return how many blocks were emptied, one short transaction each. Raises CacheError.
+        """
+        emptied = 0
+        while (block := self._block_to_empty()) is not None:
+            self._empty(block)
+            emptied += 1
+        return emptied
+
+    def _block_to_empty(self) -> int | None:
+        """Return the block with the fewest vectors, except for the block that is being filled."""
+        blocks = select(
+            self._con,
+            "SELECT b.chunk_id, b.size, count(r.rowid) FROM vault_chunk_vec_chunks b"
+            " LEFT JOIN vault_chunk_vec_rowids r USING (chunk_id) GROUP BY b.chunk_id ORDER BY b.chunk_id",
+        )
+        room = sum(size for _, size, _ in blocks[:-1])
+        alive = sum(count for _, _, count in blocks[:-1])
+        if not room or 1 - alive / room <= _LARGEST_DEAD_SHARE:
+            return None
+        return int(min(blocks[:-1], key=lambda block: block[2])[0])
+
+    def _empty(self, block: int) -> None:
+        with transaction(self._con):
+            ids = select(self._con, "SELECT rowid FROM vault_chunk_vec_rowids WHERE chunk_id = ?", (block,))
+            for (chunk_id,) in ids:
+                found = first(
+                    self._con, "SELECT embedding FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,)
+                )
+                if found:
+                    self._con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
+                    self._con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, found[0]))
 
 
 # Arithmetic on unit vectors.
 
 
-def mean_vector(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+def mean_vector(vectors: Sequence[Vector]) -> Vector | None:
     """Return the mean of unit vectors at unit length; None if there are none, or if they cancel each other out."""
     if not vectors:
         return None
-    mean: NDArray[np.float32] = np.stack(vectors).mean(axis=0)
+    mean: Vector = np.stack(vectors).mean(axis=0)
     length = np.float32(np.linalg.norm(mean))
     return mean / length if length else None
+
+
+def is_unit(vector: Vector) -> bool:
+    """Say whether a vector has length 1, as every stored one; damage seldom leaves that as it was."""
+    with np.errstate(all="ignore"):
+        return bool(abs(np.linalg.norm(vector) - 1) <= _LENGTH_TOLERANCE)

@@ -16,19 +16,15 @@ from typing import Any
 import apsw
 import numpy as np
 
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.dates import dates_of, forget_commit
+from pipelines.cache.cache import Cache
 from pipelines.cache.ledger import modified_at
-from pipelines.cache.notes import kept_of
 from pipelines.cache.schema import CacheMeta, build
+from pipelines.cache.vectors import is_unit
 from pipelines.errors import CacheCorruptError
 from pipelines.model import LOW_PRIORITY, Chunk, FoundFile, Link, Locator
 from pipelines.notes import lexical
 from pipelines.notes.links import name_key, target_name
 from pipelines.sqlite import connect, corrupt, first, one, select, transaction
-
-# The length of a float32 unit vector with a few thousand dimensions is off by less than a hundredth of this.
-_LENGTH_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +158,8 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
     lists = {name: json.loads(text) for name, text in zip(as_json, texts[len(plain) :], strict=True)}
     own = {
         "evergreen": bool(evergreen),
-        "privacy": kept_of(cache, path),
-        "stated_dates": dates_of(cache.con, path),
+        "privacy": cache.notes.kept_of(path),
+        "stated_dates": cache.dates.of(path),
     }
     return dict(zip(plain, texts, strict=False)) | lists | own
 
@@ -200,12 +196,6 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
 
 
 # Vectors
-
-
-def is_unit(vector: Vector) -> bool:
-    """Say whether a vector has length 1, as every stored one; damage seldom leaves that as it was."""
-    with np.errstate(all="ignore"):
-        return bool(abs(np.linalg.norm(vector) - 1) <= _LENGTH_TOLERANCE)
 
 
 def bad_vectors(cache: Cache) -> dict[str, str]:
@@ -538,7 +528,7 @@ def mend(cache: Cache, count: Callable[[str], int]) -> None:
                 )
             ),
         )
-        forget_commit(cache.con)
+        cache.dates.forget_commit()
         mend_sentences(cache, sentence_drift(cache, count))
         if next(counter_drift(cache), None):
             mend_counters(cache)

@@ -10,10 +10,8 @@ from typing import Any, Literal
 
 import networkx as nx
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.graph import read_edges, read_graph, read_labels, read_ranks
 from pipelines.model import Domain
-from pipelines.sqlite import snapshot
+from pipelines.store import Cache
 
 Format = Literal["graphml", "gexf", "json"]
 
@@ -31,9 +29,9 @@ def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
     graph = nx.MultiDiGraph()
     edges = []
     for domain, cache in domains:
-        with snapshot(cache.con):
-            stored, ranks, labels = read_graph(cache), read_ranks(cache), read_labels(cache)
-            edges += read_edges(cache)
+        with cache.snapshot():
+            stored, ranks, labels = cache.graph.read(), cache.graph.read_ranks(), cache.graph.read_labels()
+            edges += cache.graph.read_edges()
         for path, title in stored.titles.items():
             facts: dict[str, Any] = {"title": title, "label": title, "tags": list(stored.tags[path])}
             pagerank, centrality, community = ranks.get(path, (0.0, 0.0, 0))

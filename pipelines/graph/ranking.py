@@ -7,20 +7,14 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.graph import (
     StoredGraph,
-    ranked_by,
-    read_communities,
-    read_graph,
-    read_labels,
-    read_ranks,
-    write_ranks,
 )
 from pipelines.child import Child
 from pipelines.errors import ChildDiedError
 from pipelines.graph.centrality import label_communities
 from pipelines.model import Domain
+from pipelines.store import Cache
 
 if TYPE_CHECKING:
     from pipelines.graph.centrality import LinkGraph, Ranks
@@ -42,7 +36,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
 
     If Louvain's method fails, Leiden's is used instead.
     """
-    stored, previous, problem = read_graph(cache), read_communities(cache), None
+    stored, previous, problem = cache.graph.read(), _communities(cache.graph.read_ranks()), None
     try:
         found = _rank(stored, domain, previous, child)
     except ChildDiedError as error:
@@ -54,13 +48,13 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
         found = _rank(stored, domain, previous, child)
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     ranks = [(path, *row) for path, row in _rows(found).items()]
-    write_ranks(cache, stored.generation, ranks, labels, found.centrality_by, by=_name(domain))
+    cache.graph.write_ranks(stored.generation, ranks, labels, found.centrality_by, by=_name(domain))
     return RankingResult(len(ranks), problem)
 
 
 def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:
     """Say whether a domain has ranks that were computed with other settings than its own. Raises CacheError."""
-    by = ranked_by(cache)
+    by = cache.graph.ranked_by()
     return by is not None and by != _name(domain)
 
 
@@ -101,8 +95,8 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
     """
     if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
         return []
-    stored, kept = read_graph(cache), read_ranks(cache)
-    found = _rank(stored, domain, read_communities(cache), None)
+    stored, kept = cache.graph.read(), cache.graph.read_ranks()
+    found = _rank(stored, domain, _communities(kept), None)
     wanted = _rows(found)
     differing = [
         path
@@ -110,7 +104,12 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
         if path not in kept or path not in wanted or not _are_equal(kept[path], wanted[path])
     ]
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
-    return differing or ([] if read_labels(cache) == dict(labels) else [""])
+    return differing or ([] if cache.graph.read_labels() == dict(labels) else [""])
+
+
+def _communities(ranks: Mapping[str, tuple[float, float, int]]) -> dict[str, int]:
+    """Return the community of each note that has one."""
+    return {path: community for path, (_, _, community) in ranks.items() if community}
 
 
 def _are_equal(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:

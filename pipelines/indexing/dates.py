@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.cache import dates
-from pipelines.cache.cache import Cache
 from pipelines.formats import format_of
 from pipelines.model import BY_GIT, DateOrder, Domain, as_iso
 from pipelines.notes.dates import read_dates, redated
-from pipelines.sqlite import transaction
+from pipelines.store import Cache
 from pipelines.vault.git_dates import head_commit, read_git_dates
 
 _Committed = tuple[str, str | None, str | None, int | None]
@@ -20,7 +18,7 @@ _Committed = tuple[str, str | None, str | None, int | None]
 
 def dates_are_behind(root: Path, cache: Cache, order: DateOrder) -> bool:
     """Say whether notes were dated by another order, or by git as of another commit. Raises CacheError."""
-    return dates.order_of(cache.con) != order or dates.commit_of(cache.con) != _commit(root, order)
+    return cache.dates.order() != order or cache.dates.commit() != _commit(root, order)
 
 
 def date_notes(root: Path, cache: Cache, domain: Domain, order: DateOrder) -> int:
@@ -28,26 +26,24 @@ def date_notes(root: Path, cache: Cache, domain: Domain, order: DateOrder) -> in
 
     Git runs only if HEAD names another commit than before. Raises CacheError.
     """
-    count = date_again(cache, order) if dates.order_of(cache.con) != order else 0
+    count = date_again(cache, order) if cache.dates.order() != order else 0
     commit = _commit(root, order)
-    if dates.commit_of(cache.con) != commit:
-        dates.keep_commits(cache.con, commit, _committed(root, commit, domain, order))
+    if cache.dates.commit() != commit:
+        cache.dates.keep_commits(commit, _committed(root, commit, domain, order))
     return count
 
 
 def date_again(cache: Cache, order: DateOrder) -> int:
     """Date all notes by another order of sources, from their rows; return how many state other dates now."""
-    con = cache.con
-    with transaction(con):
-        old, count = dates.order_of(con), 0
-        for path, properties, warnings in dates.stated(con):
+    with cache.transaction():
+        old, restated = cache.dates.order(), []
+        for path, properties, warnings in cache.dates.stated():
             values = json.loads(properties)
             before, now = read_dates(path, values, old), read_dates(path, values, order)
             if before != now:
-                count += 1
-                dates.restate(con, path, now, redated(json.loads(warnings), before, now))
-        dates.keep_order(con, order)
-    return count
+                restated.append((path, now, redated(json.loads(warnings), before, now)))
+        cache.dates.restate(order, restated)
+    return len(restated)
 
 
 def _commit(root: Path, order: DateOrder) -> str:

@@ -19,9 +19,9 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.cache import readable_vectors
 from pipelines.cache.leases import MAX_ATTEMPTS
-from pipelines.cache.vectors import readable_vectors
+from pipelines.cache.vectors import Vector
 from pipelines.documents.read import Files, Options, is_read_apart
 from pipelines.errors import (
     ApartStoppedError,
@@ -47,8 +47,8 @@ from pipelines.model import (
 )
 from pipelines.notes.chunk import chunk_note, embedded_text
 from pipelines.notes.lexical import ChunkWords
-from pipelines.sqlite import transaction
 from pipelines.state.note_log import NoteEvent, RemovalReason, file_key
+from pipelines.store import Cache
 from pipelines.vault import files
 
 # The inputs for indexing a domain, and the result of a slice of it.
@@ -250,7 +250,7 @@ def _choose_texts(
     for row in rows:
         if len(texts) >= _TEXTS_AHEAD:
             break
-        own = cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+        own = cache.vectors.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
         chosen[row] = own.keys()
         texts |= own
     cache.leases.release(rows[len(chosen) :])
@@ -271,12 +271,12 @@ def _embed(
     bad: BadVectorError | None = None
     began = time.monotonic()
     known = _known_to_siblings(cache, ingest, texts)
-    cache.store_vectors(known)
+    cache.vectors.store(known)
     new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
     with closing(_slices(ingest, new, hurried)) as slices:
         for hashes, vectors in slices:
             try:
-                cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
+                cache.vectors.store(dict(zip(hashes, vectors.result(), strict=True)))
                 outcome.embedded.update(hashes)
             except BadVectorError as error:
                 bad = error
@@ -329,7 +329,7 @@ def _attach_all(
         if start and hurried():
             break
         group = ready[start : start + _NOTES_AT_ONCE]
-        with transaction(cache.con):
+        with cache.transaction():
             for row in group:
                 _finish_vectors(cache, row, chosen[row], outcome, None, alone=len(chosen) == 1)
         done.update(group)
@@ -364,7 +364,7 @@ def _finish_vectors(
     began = time.monotonic()
     texts, ms = outcome.embedded_of(own)
     try:
-        with transaction(cache.con):
+        with cache.transaction():
             attached = cache.commit_vectors(row)
         if attached:
             outcome.committed += 1
@@ -427,7 +427,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     save waits for them, nor for a model that is broken.
     """
     outcome = Outcome()
-    rows = cache.leases.take_saves(_ROWS_PER_SLICE, ingest.owner)
+    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, "saves")
     prepared = _prepare_all(cache, ingest, rows, outcome)
     missing = _missing_texts(cache, prepared) if ingest.encoder_ready() else {}
     vectors: Mapping[str, Vector] = {}
@@ -446,7 +446,7 @@ def _missing_texts(cache: Cache, prepared: Sequence[_Prepared]) -> dict[str, str
         for item in prepared
         for chunk in item.chunks
     }
-    new = texts.keys() - cache.vectors(texts).keys()
+    new = texts.keys() - cache.vectors.of(texts).keys()
     missing: dict[str, str] = {}
     for item in prepared:
         own = {chunk.text_hash for chunk in item.chunks} & new
@@ -462,9 +462,11 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     of all work.
     """
     outcome = Outcome()
-    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, together=ingest.apart)
+    rows = cache.leases.take(
+        "words", _ROWS_PER_SLICE, ingest.owner, among="together" if ingest.apart else "all"
+    )
     prepared = _prepare_all(cache, ingest, rows, outcome)
-    with transaction(cache.con):
+    with cache.transaction():
         _commit_all(cache, prepared, {}, outcome)
     ingest.record(outcome.events)
     return outcome
@@ -479,7 +481,7 @@ def index_apart(
     content that is no longer wanted ends at once.
     """
     outcome = Outcome()
-    for row in cache.leases.take_apart(ingest.owner):
+    for row in cache.leases.take("words", 1, ingest.owner, "apart"):
         outcome.attempt = row.attempts
         began = time.monotonic()
 

@@ -9,15 +9,15 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.ledger import unread_hash
-from pipelines.cache.notes import Difference, compare_scan
+from pipelines.cache.cache import Cache as SqliteCache
+from pipelines.cache.ledger import Difference, unread_hash
 from pipelines.domains import Registry
 from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.formats import format_of
 from pipelines.indexing.deletions import AT_ONCE, Brake, CheckedPaths
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
 from pipelines.state.state import COMPARISON, ComparisonFacts, State
+from pipelines.store import Cache
 from pipelines.vault import files
 from pipelines.vault import files as vault
 from pipelines.vault.ignore import IgnoreRules
@@ -150,7 +150,8 @@ def note_scanned(caches: Collection[Cache], found: Scan) -> None:
     """Update the edges of all caches with the files found by a scan of the vault; notes held by the brake stay."""
     there = found.files.union(*(cache.ledger.paths_below("") for cache in caches))
     for cache in caches:
-        cache.edges.set_paths(there)
+        known = set(cache.edges.paths_below(""))
+        cache.edges.change_paths(there - known, known - there)
 
 
 def note_looked_at(
@@ -174,7 +175,7 @@ def note_looked_at(
             new |= scan.files
             lost = set(cache.edges.paths_below(vault.disk_key(folder))) - scan.files
             gone.update(path for path in lost if not is_below(path, scan.unreadable))
-        held = [one.ledger.existing(gone) for one in caches] if gone else []
+        held = [one.ledger.hashes_of(gone) for one in caches] if gone else []
         cache.edges.change_paths(new, gone.difference(*held))
 
 
@@ -197,8 +198,8 @@ def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
     held: set[str] = set()
     for file in siblings:
         # An unreadable sibling is reported when it is verified itself.
-        with suppress(CacheError), closing(Cache.open(file)) as sibling:
-            held |= sibling.ledger.existing(paths)
+        with suppress(CacheError), closing(SqliteCache.open(file)) as sibling:
+            held.update(sibling.ledger.hashes_of(paths))
     return held
 
 
@@ -228,7 +229,7 @@ def reconcile(
     reports = {}
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
-        difference = compare_scan(cache, notes[slug], suspects=found.colliding)
+        difference = cache.ledger.compare_scan(notes[slug], suspects=found.colliding)
         report = Report(
             unchanged=difference.unchanged,
             ignored=len(ignored[slug]),
@@ -425,7 +426,7 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: S
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)
     own = [file for path, file in scan.notes.items() if _owns(registry, slug, path)]
-    return compare_scan(cache, own, vault.disk_key(folder), scan.colliding)
+    return cache.ledger.compare_scan(own, vault.disk_key(folder), scan.colliding)
 
 
 # The last comparison of the disk with the ledgers, shared between processes.

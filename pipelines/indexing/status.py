@@ -8,14 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.filters import count_warned
-from pipelines.cache.graph import ParkedRow, parked_notes
-from pipelines.cache.ledger import LedgerRow
-from pipelines.cache.notes import has_note_called, unindexed_files_called
+from pipelines.cache.ledger import LedgerRow, ParkedRow
 from pipelines.domains import Registry
 from pipelines.model import Counts
 from pipelines.state.state import EMBEDDING_SPEED, State
+from pipelines.store import Cache
 from pipelines.vault import files
 from pipelines.vault.ignore import IgnoreRules, Rule
 
@@ -40,8 +37,8 @@ def domain_status(cache: Cache, state: State, slug: str, besides: Collection[str
     speed = rate.value.texts_per_s if rate else None
     return asdict(counts) | {
         "oldest_pending_s": round(counts.oldest_pending_s, 1),
-        "parked": len(unforgotten(parked_notes(cache), state, slug)),
-        "warned": count_warned(cache),
+        "parked": len(unforgotten(cache.ledger.parked_notes(), state, slug)),
+        "warned": cache.filters.count_warned(),
         "cache": str(cache.path),
         "model": cache.meta.model,
         "dimension": cache.meta.dimension,
@@ -97,9 +94,9 @@ def why(
 
 def _file_called(name: str, caches: Mapping[str, Cache]) -> str | None:
     """Return the file that a name means if it is that of one file without an index, and of no indexed note."""
-    if any(has_note_called(cache, name) for cache in caches.values()):
+    if any(cache.notes.has_note_called(name) for cache in caches.values()):
         return None
-    found = [path for cache in caches.values() for path in unindexed_files_called(cache, name)]
+    found = [path for cache in caches.values() for path in cache.notes.unindexed_files_called(name)]
     return found[0] if len(found) == 1 else None
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from pipelines.cache import verify as check
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import forget_ranks
 from pipelines.cache.verify import make_pending, word_drift
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
@@ -291,4 +290,4 @@ def repair(cache: Cache, verdict: Verdict) -> None:
     check.mend(cache, _count_sentences)
     make_pending(cache, sorted(found.union(*users) - gone), sorted(distrusted))
     if any(d.kind == "rank" for d in verdict.differences):
-        forget_ranks(cache)
+        cache.graph.forget_ranks()

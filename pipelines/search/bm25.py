@@ -13,11 +13,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache import passages, search
-from pipelines.cache import search as store
-from pipelines.cache.cache import Cache
 from pipelines.notes import lexical
-from pipelines.sqlite import snapshot
+from pipelines.store import Cache
 
 # FTS5's constants: https://sqlite.org/fts5.html#the_bm25_function
 _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
@@ -221,7 +218,7 @@ class WordPostings:
 
         Raises CacheError.
         """
-        with self._lock, snapshot(cache.con):
+        with self._lock, cache.snapshot():
             if len(self._chunks.ids) > 2 * len(self):
                 self._begin()
             self._take_in(cache, is_latest=True)
@@ -230,10 +227,10 @@ class WordPostings:
             self._sampled = len(self)
         until = time.monotonic() + _AHEAD_SECONDS
         while self._ahead and time.monotonic() < until:
-            with self._lock, snapshot(cache.con):
+            with self._lock, cache.snapshot():
                 # Also in this snapshot, because a posting of a chunk that is not known yet would be lost.
                 self._take_in(cache, is_latest=True)
-                self._read(cache, self._ahead.pop(), store.newest_chunk(cache))
+                self._read(cache, self._ahead.pop(), cache.search.newest_chunk())
         return not self._ahead
 
     def _take_in(self, cache: Cache, *, is_latest: bool) -> None:
@@ -241,20 +238,20 @@ class WordPostings:
 
         `is_latest`: the snapshot began after this object was locked, so nothing newer can have been taken in.
         """
-        last, changed = search.chunk_changes(cache, self._followed)
+        last, changed = cache.search.chunk_changes(self._followed)
         if changed is None and self._followed is not None:
             if last < self._followed and not is_latest:
                 return  # another thread took in a later state
             self._begin()
         chunks = self._chunks
         if changed:
-            gone, _ = chunks.rows(sorted(changed - passages.chunk_paths(cache, list(changed)).keys()))
+            gone, _ = chunks.rows(sorted(changed - cache.passages.chunk_paths(list(changed)).keys()))
             there = chunks.there.copy()
             there[gone] = False
             chunks = replace(chunks, there=there)
-        newest = store.newest_chunk(cache)
+        newest = cache.search.newest_chunk()
         if newest > chunks.newest:
-            new = _pairs(store.lengths(cache, chunks.newest))
+            new = _pairs(cache.search.lengths(chunks.newest))
             chunks = Chunks(
                 np.concatenate([chunks.ids, new[:, 0].astype(np.int64)]),
                 np.concatenate([chunks.lengths, new[:, 1]]),
@@ -270,7 +267,7 @@ class WordPostings:
         """
         known = self._postings.get(phrase, _NO_POSTINGS)
         if newest > known.newest:
-            found = _pairs(store.occurrences(cache, phrase, known.newest))
+            found = _pairs(cache.search.occurrences(phrase, known.newest))
             rows, are_known = self._chunks.rows(found[:, 0].astype(np.int64))
             known = Postings(
                 np.concatenate([known.rows, rows]),
@@ -291,7 +288,7 @@ class WordPostings:
         """
         with self._lock:
             self._take_in(cache, is_latest=False)
-            chunks, newest = self._chunks, store.newest_chunk(cache)
+            chunks, newest = self._chunks, cache.search.newest_chunk()
             found = [(self._read(cache, phrase, newest), weight) for phrase, weight in wanted.weights.items()]
         if hidden:
             chunks = chunks.without(hidden)
@@ -312,14 +309,14 @@ class WordPostings:
         Each word is compared in its own snapshot, so that a question waits for at most one of them.
         Raises CacheError.
         """
-        with self._lock, snapshot(cache.con):
+        with self._lock, cache.snapshot():
             self._take_in(cache, is_latest=True)
             held = self._lengths_between(after, upto)
-            differing = int(not np.array_equal(held, _pairs(store.lengths(cache, after, upto))))
+            differing = int(not np.array_equal(held, _pairs(cache.search.lengths(after, upto))))
             known = list(self._postings)
         words = np.random.default_rng().permutation(len(known))[:most]
         for word in words:
-            with self._lock, snapshot(cache.con):
+            with self._lock, cache.snapshot():
                 self._take_in(cache, is_latest=True)
                 differing += self._differs(cache, known[word], after, upto)
         return Compared(1 + len(words), differing)
@@ -334,7 +331,7 @@ class WordPostings:
         postings = self._postings.get(phrase)
         if postings is None:
             return False  # dropped meanwhile
-        stored = _pairs(store.occurrences(cache, phrase, after, min(upto, postings.newest)))
+        stored = _pairs(cache.search.occurrences(phrase, after, min(upto, postings.newest)))
         ids, there = self._chunks.ids[postings.rows], self._chunks.there[postings.rows]
         chosen = (ids > after) & (ids <= upto) & there
         return not np.array_equal(np.column_stack([ids[chosen], postings.counts[chosen]]), stored)
@@ -347,19 +344,19 @@ def read_words(
 
     Raises CacheError.
     """
-    lengths = _pairs(store.lengths_of(cache, ids))
+    lengths = _pairs(cache.search.lengths_of(ids))
     chunks = Chunks(lengths[:, 0].astype(np.int64), lengths[:, 1], np.ones(len(lengths), np.bool_), 0)
 
     def read(phrase: str) -> Postings:
-        found = _pairs(store.occurrences_in(cache, phrase, ids))
+        found = _pairs(cache.search.occurrences_in(phrase, ids))
         rows, known = chunks.rows(found[:, 0])
         return Postings(rows, found[known, 1].astype(np.float32), 0)
 
     def having(phrase: str) -> int:
-        return store.count_having(cache, phrase) - len(store.occurrences_in(cache, phrase, hidden))
+        return cache.search.count_having(phrase) - len(cache.search.occurrences_in(phrase, hidden))
 
-    count, words = store.totals(cache)
-    unseen = store.lengths_of(cache, hidden)
+    count, words = cache.search.totals()
+    unseen = cache.search.lengths_of(hidden)
     return WordsFound(
         chunks,
         [(read(phrase), weight) for phrase, weight in wanted.weights.items()],
@@ -380,7 +377,7 @@ def _common_words(cache: Cache, ids: npt.NDArray[np.int64]) -> list[str]:
     sample = ids[:: len(ids) // _SAMPLE + 1].tolist()
     found = Counter(
         word
-        for chunk in passages.chunk_rows(cache, sample).values()
+        for chunk in cache.passages.chunk_rows(sample).values()
         for word in lexical.telling_words(chunk.text)
     )
     return [word for word, count in reversed(found.most_common()) if count >= _COMMON]

@@ -10,20 +10,14 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.notes import first_chunks
 from pipelines.cache.passages import (
     FileSymbols,
-    chunk_paths,
-    referring,
     source_files,
-    source_files_since,
-    symbols_of,
 )
-from pipelines.cache.search import chunk_changes, newest_chunk
 from pipelines.notes.lexical import STOPWORDS, normal_form, parts_of
 from pipelines.question import MOST_TERMS, Question
 from pipelines.search.fusion import Hit, Signals, best_first
+from pipelines.store import Cache
 
 SYMBOL_FACTOR = 3.0
 """What the score of a passage is multiplied by if the question names its symbol: the source document's figure."""
@@ -137,17 +131,17 @@ class SymbolNames:
         Call this within a snapshot of the cache; where another thread has taken in a later state, that one stays.
         """
         with self._lock:
-            last, changed = chunk_changes(cache, self._change)
+            last, changed = cache.search.chunk_changes(self._change)
             if self._change is not None and last < self._change:
                 return
             if changed is None:
                 self._begin()
-            newest = newest_chunk(cache)
-            new = source_files_since(cache, self._newest) if newest > self._newest else []
+            newest = cache.search.newest_chunk()
+            new = cache.passages.source_files_since(self._newest) if newest > self._newest else []
             paths = list(dict.fromkeys((*self._without_passage(cache, changed or ()), *new)))
             for start in range(0, len(paths), _FILES_AT_ONCE):
                 some = paths[start : start + _FILES_AT_ONCE]
-                found = symbols_of(cache, some)
+                found = cache.passages.symbols_of(some)
                 for path in some:
                     self._hold(path, found.get(path))
             self._change, self._newest = last, max(newest, self._newest)
@@ -155,7 +149,7 @@ class SymbolNames:
     def _without_passage(self, cache: Cache, changed: Collection[int]) -> list[str]:
         """Return the files of which a held passage is gone; the others of these passages only got their vectors."""
         held = self._file_of.keys() & changed
-        return [self._file_of[chunk] for chunk in held - chunk_paths(cache, list(held)).keys()]
+        return [self._file_of[chunk] for chunk in held - cache.passages.chunk_paths(list(held)).keys()]
 
     def _hold(self, path: str, symbols: FileSymbols | None) -> None:
         """Replace what is held of a file; None: it is no longer indexed."""
@@ -236,7 +230,7 @@ def _chunks_of(cache: Cache, named: Mapping[str, Mapping[str, float]]) -> dict[i
     A method of a short class is in the passage of its class. What is in memory may be newer than what is read.
     """
     found: dict[int, tuple[str, float]] = {}
-    for path, symbols in symbols_of(cache, named).items():
+    for path, symbols in cache.passages.symbols_of(named).items():
         for name, score in named[path].items():
             chunk = next(
                 (symbols.chunks[label] for label in _enclosing(name) if label in symbols.chunks), None
@@ -365,10 +359,10 @@ def add_imported(cache: Cache, hits: Sequence[Hit], only: Sequence[int] | None) 
     Raises CacheError.
     """
     files = best_files(hits)
-    found = {path: len(by) for path, by in referring(cache, [hit.path for hit in files]).items()}
+    found = {path: len(by) for path, by in cache.passages.referring([hit.path for hit in files]).items()}
     enough = {path: count for path, count in found.items() if count >= FEWEST}
     known = {hit.path for hit in hits}
-    others = first_chunks(cache, enough.keys() - known)
+    others = cache.notes.first_chunks(enough.keys() - known)
     if only is not None and others:
         allowed = set(only)
         others = {path: chunk for path, chunk in others.items() if chunk in allowed}

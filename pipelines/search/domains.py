@@ -16,9 +16,6 @@ from functools import reduce
 from operator import add
 from typing import TypeVar
 
-from pipelines.cache import passages
-from pipelines.cache import search as store
-from pipelines.cache.filters import days_of
 from pipelines.errors import CacheError
 from pipelines.question import Question
 from pipelines.search.bm25 import WordsFound
@@ -28,7 +25,6 @@ from pipelines.search.names import with_titles
 from pipelines.search.operators import notes_left_out
 from pipelines.search.rank import Ranking, Source, rank_notes
 from pipelines.search.thresholds import Match
-from pipelines.sqlite import snapshot
 
 # Merge domains that have different models into one answer, where only ranks are comparable.
 #
@@ -95,7 +91,7 @@ def _matches(
     chunks = {
         (slug, chunk): row
         for slug, own in ids.items()
-        for chunk, row in passages.chunk_rows(sources[slug].cache, own).items()
+        for chunk, row in sources[slug].cache.passages.chunk_rows(own).items()
     }
     there = [one for one in ranked if _key(one) in chunks]
     found = [Found(one.source.domain.slug, one.hit, chunks[_key(one)]) for one in there]
@@ -153,7 +149,7 @@ class FederatedSearch:
     def snapshots(self) -> Iterator[None]:
         """Let all reads of a domain see the same state of its cache."""
         with ExitStack() as opened:
-            self.each(lambda source: opened.enter_context(snapshot(source.cache.con)))
+            self.each(lambda source: opened.enter_context(source.cache.snapshot()))
             yield
 
     def each(self, step: Callable[[Source], Step], only: Sequence[Source] | None = None) -> dict[str, Step]:
@@ -249,7 +245,7 @@ def cosines_of(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
     known = {hit.chunk_id: hit.scores["cosine"] for hit in hits if "cosine" in hit.scores}
     others = [hit.chunk_id for hit in hits if hit.chunk_id not in known]
     return (
-        known | store.cosines(source.cache, source.vector, others)
+        known | source.cache.search.cosines(source.vector, others)
         if others and source.vector is not None
         else known
     )
@@ -294,7 +290,7 @@ def newest(asked: FederatedSearch, question: Question) -> list[Placed]:
 
     def notes(source: Source) -> list[tuple[str, Placed]]:
         left_out = {*source.domain.configuration, *notes_left_out(source.cache, question.signs)}
-        passing = sorted(row for row in days_of(source.cache, source.only) if row[0] not in left_out)
+        passing = sorted(row for row in source.cache.filters.days_of(source.only) if row[0] not in left_out)
         hits = [(day, Hit(path, chunk_id, {})) for path, chunk_id, day in passing]
         return [(day, Placed(source, Ranking([hit], {}), hit)) for day, hit in hits]
 

@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from pipelines.cache import passages
-from pipelines.cache import search as store
 from pipelines.filters import NO_FILTERS
 from pipelines.question import Question, Signs
 from pipelines.search.fusion import Found
 from pipelines.search.operators import notes_left_out, notes_with_any, quoted, quoted_each, why_not
 from pipelines.search.rank import Source
-from pipelines.sqlite import snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +39,12 @@ def standing(source: Source, question: Question, path: str, depth: int, found: S
     Raises CacheError.
     """
     cache = source.cache
-    with snapshot(cache.con):
-        chunks = [chunk.chunk_id for chunk in passages.chunks_of(cache, path)]
-        cosines = store.cosines(cache, source.vector, chunks) if source.vector is not None else {}
+    with cache.snapshot():
+        chunks = [chunk.chunk_id for chunk in cache.passages.chunks_of(path)]
+        cosines = cache.search.cosines(source.vector, chunks) if source.vector is not None else {}
         best = max(cosines.values(), default=None)
         nearer = (
-            store.passages_nearer(cache, source.vector, best, source.only)
+            cache.search.passages_nearer(source.vector, best, source.only)
             if source.vector is not None and best is not None
             else None
         )
@@ -141,7 +138,7 @@ def _fault(signs: Signs, having: Mapping[tuple[str, ...], set[str]], which: str)
 
 def _notes_of(source: Source) -> set[str]:
     """Return the paths of the notes that may be found in a domain by more than their name."""
-    return store.notes_of(source.cache, source.only).difference(source.domain.configuration)
+    return source.cache.search.notes_of(source.only).difference(source.domain.configuration)
 
 
 def _any_with(sources: Sequence[Source], phrases: Sequence[str]) -> set[str]:

@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache import passages
-from pipelines.cache import passages as store
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.passages import Quantized, quantized_of_chunks
+from pipelines.cache.passages import ChunkRow, Quantized
+from pipelines.cache.vectors import Vector
 from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError
 from pipelines.question import Question
 from pipelines.search.domains import FederatedSearch, Placed, cosines_of, newest
@@ -33,6 +31,7 @@ from pipelines.search.excerpts import (
 from pipelines.search.fusion import Found, stage
 from pipelines.search.rank import Source, depth_for
 from pipelines.search.vectors import quantize
+from pipelines.store import Cache
 from pipelines.vault import files as vault
 
 _BEYOND = 400  # characters before and after a passage, for the sentences that it cuts off
@@ -96,13 +95,13 @@ def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
 
 def _chunks_of(
     source: Source, kept: Sequence[Placed]
-) -> tuple[dict[int, passages.ChunkRow], dict[int, tuple[str, str]], dict[int, Quantized], dict[int, float]]:
+) -> tuple[dict[int, ChunkRow], dict[int, tuple[str, str]], dict[int, Quantized], dict[int, float]]:
     hits, cache = [one.hit for one in kept if one.source is source], source.cache
     ids = [hit.chunk_id for hit in hits]
     return (
-        passages.chunk_rows(cache, ids),
-        passages.text_around(cache, ids, _BEYOND),
-        quantized_of_chunks(cache, ids),
+        cache.passages.chunk_rows(ids),
+        cache.passages.text_around(ids, _BEYOND),
+        cache.passages.quantized_of_chunks(ids),
         cosines_of(source, hits),
     )
 
@@ -169,7 +168,7 @@ Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
     """Encode and store the sentences of texts that have none yet, until `enough`; return how many sentences."""
     done = 0
-    while texts := store.owed_texts(cache, _TEXTS_AT_ONCE):
+    while texts := cache.passages.owed_sentences(_TEXTS_AT_ONCE):
         split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
         # Store an empty result for a text whose sentences have no vectors, so that it is not retried for ever.
         quantized = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
@@ -179,7 +178,7 @@ def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
             quantized |= {
                 text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()
             }
-        store.keep_quantized(cache, quantized)
+        cache.passages.keep_quantized(quantized)
         done += len(sentences)
         if enough():
             break

@@ -13,9 +13,7 @@ from itertools import chain
 from math import log, log1p
 from operator import add
 
-from pipelines.cache import passages
-from pipelines.cache.cache import Cache
-from pipelines.cache.passages import ChunkRow, quantized_of_chunks
+from pipelines.cache.passages import ChunkRow
 from pipelines.language import Language, language_of
 from pipelines.notes.lexical import LexicalQuery
 from pipelines.question import Question
@@ -23,6 +21,7 @@ from pipelines.search.bm25 import Statistics
 from pipelines.search.fusion import Found
 from pipelines.search.rank import Source, nearest_pieces
 from pipelines.search.thresholds import Match, thresholds_of
+from pipelines.store import Cache
 
 JUDGED_TOGETHER = 10
 """Number of hits, from the top, whose best rating is the match of an answer, whatever number is requested."""
@@ -85,7 +84,7 @@ def _nearness(found: Sequence[Found], source: Source, language: Language | None)
     nearness = {one.hit.chunk_id: _UNKNOWN for one in found}
     if source.vector is None or not bars.calibrated:
         return nearness
-    best = nearest_pieces(cosines, quantized_of_chunks(source.cache, list(cosines)), source.vector)
+    best = nearest_pieces(cosines, source.cache.passages.quantized_of_chunks(list(cosines)), source.vector)
     for one in found:
         chunk, own = one.hit.chunk_id, language_of(one.chunk.text)
         spoken = language or own or "en"
@@ -137,7 +136,7 @@ def _idfs(over: Statistics) -> list[float]:
 
 def _windows(cache: Cache, chunks: Sequence[ChunkRow]) -> dict[int, list[int]]:
     """Return, by chunk id, the chunk itself and the chunks before and after it that overlap with it."""
-    around = passages.chunks_around(cache, [chunk.chunk_id for chunk in chunks], 1)
+    around = cache.passages.chunks_around([chunk.chunk_id for chunk in chunks], 1)
     return {
         chunk.chunk_id: [
             chunk.chunk_id,

@@ -15,9 +15,6 @@ from pathlib import PurePosixPath
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
-from pipelines.cache import notes as store
-from pipelines.cache.cache import Cache
-from pipelines.cache.search import newest_chunk
 from pipelines.model import Matched, NoteName
 from pipelines.notes import lexical
 from pipelines.notes.chunk import CJK
@@ -26,6 +23,7 @@ from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.question import Question
 from pipelines.search.fusion import Hit
 from pipelines.sqlite import stem
+from pipelines.store import Cache
 
 # Find notes by name, as a quick switcher does: by prefix, by part of a name, or by similar spelling.
 
@@ -254,7 +252,7 @@ class NoteNames:
         asked = question.text if self.is_name(cache, question.text, without) else question.asked
         with self._lock:
             worth = dict(self._worth.get(words_of_name(asked), {}))
-        there = store.first_chunks(cache, worth) if worth else {}  # a deleted note is still in memory
+        there = cache.notes.first_chunks(worth) if worth else {}  # a deleted note is still in memory
         worth = {path: own for path, own in worth.items() if path in there and path not in without}
         if len(worth) > _MOST_NAMESAKES:
             return {}
@@ -269,19 +267,19 @@ class NoteNames:
         with self._lock:
             named = [path for path in self._worth.get(words_of_name(text), {}) if path not in without]
         paths = named[: _MOST_NAMESAKES + 1]
-        known = store.note_names(cache, paths) if paths else {}
+        known = cache.notes.names(paths) if paths else {}
         names = (name for title, aliases in known.values() for name in (title, *json.loads(aliases)))
         return _typed(text) in map(_typed, names)
 
     def follow(self, cache: Cache) -> None:
         """Take in the names of notes that were added or changed, which have new chunks. Raises CacheError."""
-        newest = newest_chunk(cache)
+        newest = cache.search.newest_chunk()
         if newest == self._newest:
             return
         with self._lock:
             if newest < self._newest:  # the cache file was replaced
                 self._begin()
-            for path, (title, aliases) in store.names_since(cache, self._newest).items():
+            for path, (title, aliases) in cache.notes.names_since(self._newest).items():
                 named = _names(path, title, json.loads(aliases))
                 self._hold(path, {words_of_name(name): worth for name, worth in named})
                 terms = {tuple(terms_of(name)) for name in (PurePosixPath(path).stem, title)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pipelines.cache.cache import Vector
+from pipelines.cache.vectors import Vector
 from pipelines.notes.lexical import fold_name
 from pipelines.question import Question
 from pipelines.search.fusion import Found

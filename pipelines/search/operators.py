@@ -10,14 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from pipelines.cache import search as store
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.filters import matching_chunks
+from pipelines.cache.vectors import Vector
 from pipelines.filters import Filters
 from pipelines.notes.chunk import CJK
 from pipelines.notes.lexical import SYMBOL, fold_letters, index_tokens, whole_words
 from pipelines.question import Question, Signs
 from pipelines.search.thresholds import lowest_cosine
+from pipelines.store import Cache
 
 # How many index words the parts of an identifier may put between two words.
 _BETWEEN = 16
@@ -48,7 +47,7 @@ def restricted(cache: Cache, question: Question, only: Sequence[int] | None) -> 
         return []
     having = [notes_with_any(cache, phrases) for phrases in signs.required]
     among = set.intersection(*having) if having else None
-    return store.chunks_of_notes(cache, among, notes_left_out(cache, signs), only)
+    return cache.search.chunks_of_notes(among, notes_left_out(cache, signs), only)
 
 
 def notes_with_any(cache: Cache, phrases: Iterable[str]) -> set[str]:
@@ -80,8 +79,7 @@ def why_not(cache: Cache, question: Question, path: str) -> str | None:
 
 def notes_left_out(cache: Cache, signs: Signs) -> set[str]:
     """Return the paths of the notes that have what a question leaves out. Raises CacheError."""
-    words = [f'"{" ".join(index_tokens(word))}"' for word in signs.unwanted_words]
-    having = [store.notes_matching(cache, expression) for expression in words]
+    having = [cache.search.notes_matching(word) for word in signs.unwanted_words]
     return set().union(*having, *(notes_with_phrase(cache, phrase) for phrase in signs.unwanted_phrases))
 
 
@@ -102,8 +100,7 @@ def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _notes_with(cache: Cache, words: Sequence[str], ends: Sequence[re.Pattern[str]]) -> set[str]:
-    tokens = " ".join(f'"{index_tokens(word)[0]}"' for word in words)
-    expression = f"NEAR({tokens}, {_BETWEEN * len(words)})" if len(words) > 1 else tokens
+    tokens = [index_tokens(word)[0] for word in words]
     has_it = re.compile(_pattern([fold_letters(word) for word in words]))
 
     def has_phrase(text: str) -> bool:
@@ -112,7 +109,7 @@ def _notes_with(cache: Cache, words: Sequence[str], ends: Sequence[re.Pattern[st
             parts = end.sub(_END, parts)
         return has_it.search(fold_letters(parts)) is not None
 
-    return store.notes_having(cache, expression, has_phrase)
+    return cache.search.notes_having(tokens, _BETWEEN * len(words), has_phrase)
 
 
 def _pattern(words: Sequence[str]) -> str:
@@ -138,13 +135,13 @@ def passing_chunks(
 
     `vector` is the question's. Where it is not known yet, no passage is known to be as near as `min_similarity`.
     """
-    only = matching_chunks(cache, filters, hidden)
+    only = cache.filters.matching_chunks(filters, hidden)
     if filters.min_similarity is None:
         return only
     if vector is None:
         return []
     lowest = lowest_cosine(cache.meta.model, filters.min_similarity)
-    return store.chunks_as_near(cache, vector, lowest - _ROUNDING, only)
+    return cache.search.chunks_as_near(vector, lowest - _ROUNDING, only)
 
 
 def notes_that_fail(
@@ -152,4 +149,4 @@ def notes_that_fail(
 ) -> Collection[str]:
     """Return the paths of the notes that do not pass, and the hidden ones. Raises CacheError."""
     only = passing_chunks(cache, filters, hidden, vector)
-    return hidden if only is None else {*hidden, *(store.notes_of(cache, None) - store.notes_of(cache, only))}
+    return hidden if only is None else {*hidden, *(cache.search.notes_of(None) - cache.search.notes_of(only))}

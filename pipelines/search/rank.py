@@ -17,11 +17,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pipelines.cache import passages
-from pipelines.cache import search as store
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.notes import first_chunks
-from pipelines.cache.passages import Quantized, chunks_of_names, later_chunks_with_links, quantized_of_chunks
+from pipelines.cache.passages import Quantized
+from pipelines.cache.vectors import Vector
 from pipelines.model import Decay, Domain, NoteFacts, moment_of
 from pipelines.notes.lexical import LexicalQuery, telling_words
 from pipelines.question import Question
@@ -46,7 +43,7 @@ from pipelines.search.names import (
 )
 from pipelines.search.operators import restricted
 from pipelines.search.vectors import QuantizedVectors
-from pipelines.sqlite import snapshot
+from pipelines.store import Cache
 
 # Lower the score of passages that say little: lists of links after a note's text, names of notes without text.
 
@@ -110,10 +107,10 @@ def lessen_thin(
     only names.
     """
     ids = [chunk_id for chunk_id, _ in fused]
-    lesser = dict.fromkeys(chunks_of_names(cache, ids), "no_text")
+    lesser = dict.fromkeys(cache.passages.chunks_of_names(ids), "no_text")
     lesser |= {
         one.chunk_id: "link_list"
-        for one in later_chunks_with_links(cache, ids)
+        for one in cache.passages.later_chunks_with_links(ids)
         if share_of_links(one.text) >= MOSTLY_LINKS > share_of_links(one.first)
         and not any(_is_asked(name, question.telling) for name in (one.title, one.section))
     }
@@ -412,25 +409,25 @@ class Source:
             return stage("words")(found.scores().best)
         if self.hidden:
             return stage("words")(partial(self._read_matches, wanted))
-        return stage("words")(partial(store.matching, self.cache, wanted.expression()))
+        return stage("words")(partial(self.cache.search.matching, wanted))
 
     def _read_matches(
         self, wanted: LexicalQuery, depth: int, only: Sequence[int] | None
     ) -> list[tuple[int, float]]:
         """Return what `matches` promises, from the file, where FTS5's own BM25 would count hidden chunks."""
         if only is None:
-            only = store.chunks_of_notes(self.cache, None, self.hidden, None)
+            only = self.cache.search.chunks_of_notes(None, self.hidden, None)
         return read_words(self.cache, wanted, only, self._hidden_chunks()).scores().best(depth)
 
     def _hidden_chunks(self) -> list[int]:
-        return store.chunks_of_notes(self.cache, self.hidden, (), None) if self.hidden else []
+        return self.cache.search.chunks_of_notes(self.hidden, (), None) if self.hidden else []
 
     def look_up(self, wanted: LexicalQuery, ids: Sequence[int]) -> WordsFound:
         """Return where the question's words occur, at least in these chunks, which are not hidden.
 
         Raises CacheError.
         """
-        with snapshot(self.cache.con):
+        with self.cache.snapshot():
             if self.words is not None:
                 return self.words.look_up(self.cache, wanted, self._hidden_chunks())
             return read_words(self.cache, wanted, ids, self._hidden_chunks())
@@ -492,7 +489,7 @@ class Candidates:
     def notes(self, hits: Sequence[Hit]) -> Mapping[str, NoteFacts]:
         """Return the facts about notes, which are read once. Raises CacheError."""
         if missing := [path for path in _paths(hits) if path not in self._facts]:
-            self._facts |= passages.note_facts(self.source.cache, missing)
+            self._facts |= self.source.cache.passages.note_facts(missing)
         return self._facts
 
 
@@ -552,7 +549,7 @@ def _candidates(source: Source, question: Question, depth: int, now: datetime) -
     if source.weight("symbol"):
         names = source.symbols
         symbols = ask_symbols(names, cache, question, source.hidden, source.only, is_name=bool(named))
-    hidden = store.chunks_of_notes(cache, set(source.domain.configuration) - named.keys(), (), None)
+    hidden = cache.search.chunks_of_notes(set(source.domain.configuration) - named.keys(), (), None)
     matches = source.matches(question)
     near = _visible(partial(_nearest, source), depth, hidden)
     match = _visible(lambda count: matches(count, source.only), depth, hidden)
@@ -561,7 +558,7 @@ def _candidates(source: Source, question: Question, depth: int, now: datetime) -
         match |= dict(matches(len(missing), missing))
     fused, near, match = _fuse(source, question, near, match, matches)
     fused = lessen_thin(cache, question, fused)
-    paths = passages.chunk_paths(cache, [chunk for chunk, _ in fused])
+    paths = cache.passages.chunk_paths([chunk for chunk, _ in fused])
     return Candidates(source, question, now, named, symbols, fused, near, match, paths)
 
 
@@ -577,8 +574,9 @@ def _visible(
 def _nearest(source: Source, depth: int) -> list[tuple[int, float]]:
     if source.vector is None:
         return []
-    nearest = source.quantized.nearest if source.quantized is not None else store.nearest
-    return nearest(source.cache, source.vector, depth, source.only)
+    if source.quantized is not None:
+        return source.quantized.nearest(source.cache, source.vector, depth, source.only)
+    return source.cache.search.nearest(source.vector, depth, source.only)
 
 
 @stage("fusion")
@@ -594,7 +592,7 @@ def _fuse(
     only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
     match = match | dict(matches(len(only_near), only_near))
     if source.vector is not None:
-        near = near | store.cosines(source.cache, source.vector, only_match)
+        near = near | source.cache.search.cosines(source.vector, only_match)
     parts: dict[str, Mapping[int, float]] = {"meaning": near, "words": match}
     fused = convex_combination(parts)
     if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
@@ -611,7 +609,7 @@ def _nearest_pieces(
     """
     if source.vector is None or not source.weight("sentences") or len(question.text.split()) < _FEWEST_WORDS:
         return {}
-    return nearest_pieces(near, quantized_of_chunks(source.cache, best), source.vector)
+    return nearest_pieces(near, source.cache.passages.quantized_of_chunks(best), source.vector)
 
 
 def _notes_of(chunks: Iterable[int], paths: Mapping[int, str]) -> list[str]:
@@ -656,8 +654,8 @@ def _by_attention(candidates: Candidates, hits: list[Hit], weight: float) -> lis
 def _by_graph(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
     """Lift notes by their links, and recent ones; None with too few links for the graph to be informative."""
     source, domain = candidates.source, candidates.source.domain
-    links = store.citations_touching(
-        source.cache, _paths(hits), domain.pagerank_over, FEWEST_CITATIONS, source.hidden
+    links = source.cache.search.citations_touching(
+        _paths(hits), domain.pagerank_over, FEWEST_CITATIONS, source.hidden
     )
     if links < FEWEST_CITATIONS:
         return None
@@ -666,7 +664,7 @@ def _by_graph(candidates: Candidates, hits: list[Hit], _weight: float) -> list[H
         unit, ranked = 1.0, by_linear_scores(scores, notes)
     else:
         unit = max(scores.values()) - min(scores.values())
-        ranked = by_votes(scores, store.linked_from(source.cache, list(scores), source.hidden))
+        ranked = by_votes(scores, source.cache.search.linked_from(list(scores), source.hidden))
     days, amount = domain.decay.recency_boost_days, source.weight("recency") * unit
     recency = {path: amount if is_recent(note, candidates.now, days) else 0.0 for path, note in notes.items()}
     reranked = []
@@ -698,7 +696,7 @@ def _by_words_of_names(candidates: Candidates, hits: list[Hit], _weight: float) 
 def _put_first(candidates: Candidates, hits: Sequence[Hit]) -> list[Hit]:
     """Put first the notes that the question names, or whose symbols, including those that no retriever found."""
     source, named, definitions = candidates.source, candidates.named, candidates.definitions
-    first = first_chunks(source.cache, named.keys() - set(_paths(hits)))
+    first = source.cache.notes.first_chunks(named.keys() - set(_paths(hits)))
     first |= {path: chunk for chunk, path in definitions.items() if path not in set(_paths(hits))}
     added = [
         Hit(path, chunk, {}) for path, chunk in first.items() if source.only is None or chunk in source.only

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from rapidfuzz.distance import OSA
 
-from pipelines.cache import search
 from pipelines.notes.lexical import LexicalQuery, fold_letters, index_tokens, telling_words
 from pipelines.question import MOST_TERMS, Question
 from pipelines.search.rank import Source
@@ -61,8 +60,8 @@ def _meant(sources: Sequence[Source], typed: str) -> str | None:
     word = fold_letters(typed)
     near: Counter[str] = Counter()
     for one in sources:
-        for stem in _stems_near(search.stems_beginning(one.cache, word[0]), word):
-            for text in search.texts_with_stem(one.cache, stem, one.hidden, _MOST_TEXTS):
+        for stem in _stems_near(one.cache.search.stems_beginning(word[0]), word):
+            for text in one.cache.search.texts_with_stem(stem, one.hidden, _MOST_TEXTS):
                 near.update(found for found in _WORD.findall(text) if _is_near(word, fold_letters(found)))
     best = min(
         near,

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache import search as store
-from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.vectors import Vector
 from pipelines.search.bm25 import Compared
-from pipelines.sqlite import snapshot
+from pipelines.store import Cache
 
 _LARGEST = 127
 _AT_ONCE = 4_000
@@ -66,12 +65,12 @@ class QuantizedVectors:
 
     def follow(self, cache: Cache) -> None:
         """Take in only what was committed since the last call. Raises CacheError."""
-        with snapshot(cache.con):
+        with cache.snapshot():
             self._take_in(cache)
 
     def _take_in(self, cache: Cache) -> None:
-        last, changed = store.chunk_changes(cache, self._followed)
-        there = store.chunks_with_vectors(cache, changed)
+        last, changed = cache.search.chunk_changes(self._followed)
+        there = cache.search.chunks_with_vectors(changed)
         known = self._rows.keys() if changed is None else self._rows.keys() & changed
         for chunk in known - there:
             row = self._rows.pop(chunk)
@@ -80,7 +79,7 @@ class QuantizedVectors:
         # Not a set difference, which would visit all rows for each commit.
         new = sorted(chunk for chunk in there if chunk not in self._rows)
         for start in range(0, len(new), _AT_ONCE):
-            self._add(store.vectors_of_chunks(cache, new[start : start + _AT_ONCE]))
+            self._add(cache.search.vectors_of_chunks(new[start : start + _AT_ONCE]))
         self._followed = last
 
     def _add(self, vectors: dict[int, Vector]) -> None:
@@ -105,12 +104,12 @@ class QuantizedVectors:
 
         Only for the thread that calls `follow`. Raises CacheError.
         """
-        with snapshot(cache.con):
+        with cache.snapshot():
             self._take_in(cache)
-            stored = store.chunks_with_vectors_between(cache, after, upto)
+            stored = cache.search.chunks_with_vectors_between(after, upto)
             known = {chunk for chunk in self._rows if after < chunk <= upto}
             both = np.random.default_rng().permutation(sorted(stored & known))[:most]
-            vectors = store.vectors_of_chunks(cache, both.tolist())
+            vectors = cache.search.vectors_of_chunks(both.tolist())
         differing = [chunk for chunk, vector in vectors.items() if not self._has(chunk, vector)]
         return Compared(1 + len(vectors), int(stored != known) + len(differing))
 
@@ -127,7 +126,7 @@ class QuantizedVectors:
         self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
     ) -> list[tuple[int, float]]:
         """Return chunk ids (of `only` these) with their exact cosine to a unit vector, nearest first."""
-        exact = store.cosines(cache, vector, self._candidates(vector, _CANDIDATES * depth, only))
+        exact = cache.search.cosines(vector, self._candidates(vector, _CANDIDATES * depth, only))
         return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
 
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:

@@ -10,19 +10,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pipelines.cache import passages
-from pipelines.cache import search as store
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.graph import Linked, edges_at, text_hashes
-from pipelines.cache.passages import note_facts
-from pipelines.cache.vectors import mean_vector
+from pipelines.cache.graph import Linked
+from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.errors import NotComparableError
 from pipelines.model import Domain
 from pipelines.question import Question
 from pipelines.search.find import find
 from pipelines.search.rank import Source, decay_weights
 from pipelines.search.thresholds import Thresholds
-from pipelines.sqlite import snapshot
+from pipelines.store import Cache
 from pipelines.vault import files as vault
 
 RetainReason = Literal["seed", "above_prune_floor", "kept_despite_decay_zero"]
@@ -257,8 +253,8 @@ def nearest_notes(
     """
     depth = 2 * most
     while True:
-        near = store.nearest(cache, vector, depth, only)
-        paths = passages.chunk_paths(cache, [chunk_id for chunk_id, _ in near])
+        near = cache.search.nearest(vector, depth, only)
+        paths = cache.passages.chunk_paths([chunk_id for chunk_id, _ in near])
         best: dict[str, tuple[str, int, float]] = {}
         for chunk_id, cosine in near:
             path = paths.get(chunk_id)
@@ -291,7 +287,7 @@ def explore(
     A note whose file below `root` is gone is left out; with None (the vault is unavailable) files are not checked.
     The walk does not come to `hidden` notes.
     """
-    with snapshot(cache.con):
+    with cache.snapshot():
         return _walk(domain, _Passages(cache), seeds, vector, effort, depth, root, hidden)
 
 
@@ -309,7 +305,7 @@ def explore_from(
 
     Return None if the note has no vector. Notes are left out as in `explore`.
     """
-    with snapshot(cache.con):
+    with cache.snapshot():
         passages = _Passages(cache)
         mean = passages.mean(path, effort.budget)
         return None if mean is None else _walk(domain, passages, [path], mean, effort, depth, root, hidden)
@@ -330,12 +326,12 @@ def _walk(
     def weigh(paths: Sequence[str]) -> dict[str, float]:
         if domain.decay.mode == "off":
             return dict.fromkeys(paths, 1.0)
-        return decay_weights(note_facts(cache, paths).values(), domain.decay, domain.path)
+        return decay_weights(cache.passages.note_facts(paths).values(), domain.decay, domain.path)
 
-    known = note_facts(cache, seeds)  # a seed may have been deleted since it was found
+    known = cache.passages.note_facts(seeds)  # a seed may have been deleted since it was found
     found = beam_search(
         [path for path in seeds if path in known and path not in hidden],
-        lambda paths: [edge for edge in edges_at(cache, paths) if edge.path not in unseen],
+        lambda paths: [edge for edge in cache.graph.edges_at(paths) if edge.path not in unseen],
         partial(passages.measure, vector),
         weigh,
         effort,
@@ -354,8 +350,8 @@ class _Passages:
 
     def mean(self, path: str, most: int) -> Vector | None:
         """Return the mean of a note's (first `most`) vectors at unit length, or None if it has none."""
-        hashes = text_hashes(self.cache, [path]).get(path, [])[:most]
-        vectors = self.cache.vectors(set(hashes))
+        hashes = self.cache.passages.text_hashes([path]).get(path, [])[:most]
+        vectors = self.cache.vectors.of(set(hashes))
         mean = mean_vector([vectors[text_hash] for text_hash in hashes if text_hash in vectors])
         if mean is not None:
             self._compare(vectors, mean)
@@ -367,7 +363,7 @@ class _Passages:
         Reads one passage of each note first, in their order, then the other passages of the notes that look best so
         far.
         """
-        hashes = text_hashes(self.cache, paths[:most])
+        hashes = self.cache.passages.text_hashes(paths[:most])
         first = {path: hashes.get(path, [])[:1] for path in paths[:most]}
         self._read(wanted, [text_hash for some in first.values() for text_hash in some])
         best = {path: self._best(some) for path, some in first.items()}
@@ -387,7 +383,7 @@ class _Passages:
     def _read(self, wanted: Vector, hashes: Sequence[str]) -> None:
         new = list(dict.fromkeys(text_hash for text_hash in hashes if text_hash not in self._cosines))
         for start in range(0, len(new), _AT_ONCE):
-            self._compare(self.cache.vectors(new[start : start + _AT_ONCE]), wanted)
+            self._compare(self.cache.vectors.of(new[start : start + _AT_ONCE]), wanted)
 
     def _compare(self, vectors: Mapping[str, Vector], wanted: Vector) -> None:
         self._cosines |= {text_hash: float(vector @ wanted) for text_hash, vector in vectors.items()}

@@ -443,5 +443,24 @@ class History:
                 found.setdefault(domain, []).extend(ms / 1000 for ms in saved)
         return found
 
+    def was_worked_on(self, domain: str, seconds: float) -> bool:
+        """Say whether a job indexed notes of a domain within the last `seconds`."""
+        found = first(
+            self._con,
+            "SELECT 1 FROM job_history WHERE finished_at > ? AND state = 'done' AND notes > 0 AND domain = ? LIMIT 1",
+            (as_iso(self._clock() - timedelta(seconds=seconds)), domain),
+        )
+        return found is not None
+
+    def last_trouble(self, domain: str, seconds: float) -> str | None:
+        """Return the error of a domain's last job that failed or was postponed within the last `seconds`, or None."""
+        found = first(
+            self._con,
+            "SELECT error FROM job_history WHERE domain IN (SELECT value FROM json_each(?))"
+            " AND state IN ('put off', 'failed') AND finished_at > ? ORDER BY id DESC LIMIT 1",
+            (json.dumps([domain, "*"]), as_iso(self._clock() - timedelta(seconds=seconds))),
+        )
+        return found[0] if found else None
+
     def _now(self) -> str:
         return as_iso(self._clock())

@@ -297,11 +297,6 @@ class State:
         self._con = open_state(folder)
         self.decisions = OperatorDecisions(self._con)
 
-    @property
-    def con(self) -> apsw.Connection:
-        """The connection, for reads that have no method here."""
-        return self._con
-
     def close(self) -> None:
         """Close the connection."""
         self._con.close()

@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import indexed_hashes, texts_of
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import read_frontmatter
@@ -88,14 +87,14 @@ def former_paths(
     cache: Cache, proposals: Proposals, log: NoteLog, root: Path, domain: str, path: str, max_bytes: int
 ) -> list[str]:
     """Return where a note was when its tags were promoted, as far as the undoing would find it at `path` now."""
-    if not cache.ledger.existing([path]):
+    if not cache.ledger.hashes_of([path]):
         return []
     promoted = [
         one
         for one in proposals.changes.latest(-1)
         if one.domain == domain and one.action == PROMOTED and one.undone_at is None
     ]
-    there = cache.ledger.existing({one.path for one in promoted})
+    there = cache.ledger.hashes_of({one.path for one in promoted})
     found: dict[str, None] = {}
     for change in promoted:
         if change.path not in there and path in log.appeared_as_it_went(change.path, change.at):
@@ -113,7 +112,7 @@ def path_now(
     A moved note appeared when the note of the change went, begins as the change left it, and has mostly the same
     text. Raises NoteVanishedError if no note is it, or if more than one may be it.
     """
-    if cache.ledger.existing([change.path]):
+    if cache.ledger.hashes_of([change.path]):
         return change.path
     if cache.leases.owes("words"):
         raise NoteVanishedError(f"{change.path!r} no longer exists, or was just moved; try again in a minute")
@@ -123,7 +122,7 @@ def path_now(
         path
         for path, (raw, *_) in sorted(there.items())
         if known is not None
-        and path in cache.ledger.existing([path])
+        and path in cache.ledger.hashes_of([path])
         and _fits(root, raw, max_bytes, change)
         and _has_the_text(cache, path, known)
     ]
@@ -150,7 +149,7 @@ def _fits(root: Path, raw: str, max_bytes: int, change: Change) -> bool:
 
 
 def _has_the_text(cache: Cache, path: str, known: Looked) -> bool:
-    return not is_another(known.sketch, sketch(texts_of(cache, path)))
+    return not is_another(known.sketch, sketch(cache.notes.texts_of(path)))
 
 
 def _has_twins(cache: Cache, proposals: Proposals, change: Change) -> bool:
@@ -168,7 +167,7 @@ def _has_twins(cache: Cache, proposals: Proposals, change: Change) -> bool:
             and one.undone_at is None
             and one.head_after == change.head_after
         }
-    return bool(alike - cache.ledger.existing(alike))
+    return bool(alike - cache.ledger.hashes_of(alike).keys())
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ def promote(notes: Notes, at: str) -> Promotion:
     accepted = sorted(notes.proposals.of_state(notes.domain, "accepted"), key=lambda one: one.path)
     for path, group in groupby(accepted, key=lambda one: one.path):
         wanted = list(group)
-        if not notes.cache.ledger.existing([path]):
+        if not notes.cache.ledger.hashes_of([path]):
             _miss(notes, path, wanted, at, done)
             continue
         if path in looked:
@@ -236,8 +235,8 @@ def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former:
         content = files.read(notes.root, found[0], notes.max_bytes)
     except NoteError:
         return []  # writing the tags reports it
-    if indexed_hashes(notes.cache, [path]).get(path) == content.sha256:
-        texts = texts_of(notes.cache, path)
+    if notes.cache.notes.indexed_hashes([path]).get(path) == content.sha256:
+        texts = notes.cache.notes.texts_of(path)
     else:
         text = decode(content.data)[0]
         texts = [text[read_frontmatter(text).end :]]

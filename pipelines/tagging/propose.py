@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.notes import tags_of, texts_of, vectors_of, weighed_notes
-from pipelines.cache.vectors import mean_vector
+from pipelines.cache.cache import Cache
+from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.domains import Registry
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
 from pipelines.model import Domain, Note, Suggestion, Taxonomy, as_iso
@@ -83,7 +82,7 @@ def begin(cache: Cache, proposals: Proposals, domain: str, began_ns: float = mat
         {
             path: Looked(
                 note_hash,
-                sketch(texts_of(cache, path)) if path in settled else _NOT_SKETCHED,
+                sketch(cache.notes.texts_of(path)) if path in settled else _NOT_SKETCHED,
                 "baseline",
                 None,
                 0,
@@ -98,7 +97,7 @@ def begin(cache: Cache, proposals: Proposals, domain: str, began_ns: float = mat
 def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
     """Recognise notes that were renamed: the same bytes at a new path, and the old path is gone."""
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
-    gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.existing(known.keys())}
+    gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.hashes_of(known.keys())}
     for path in settled.keys() - known.keys():
         old = gone.pop(settled[path], None)
         if old is not None:
@@ -136,14 +135,14 @@ def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
     note are deleted. A deletion held for confirmation does not count yet.
     """
     waiting, before = proposals.open_paths(domain), proposals.gone(domain)
-    if waiting - cache.ledger.existing(waiting):
+    if waiting - cache.ledger.hashes_of(waiting).keys():
         follow_moves(cache, proposals, domain)
         waiting = proposals.open_paths(domain)
-    gone = waiting - cache.ledger.existing(waiting)
+    gone = waiting - cache.ledger.hashes_of(waiting).keys()
     back = (before & waiting) - gone
     known = proposals.looked_at(domain) if back else {}
     for path in back:
-        texts = texts_of(cache, path)
+        texts = cache.notes.texts_of(path)
         if not texts:
             gone.add(path)  # not indexed yet
         elif path in known and is_another(known[path].sketch, sketch(texts)):
@@ -158,7 +157,8 @@ def drop_given(cache: Cache, proposals: Proposals, domain: str, root: Path) -> N
     The index has to be as the file is: while the undoing of a tag is not indexed yet, the note seems to have it.
     """
     waiting = proposals.of_state(domain, "waiting")
-    tags = tags_of(cache, {one.path for one in waiting})
+    facets = cache.filters.facets({one.path for one in waiting})
+    tags = {path: {tag.casefold() for tag in of_note} for path, of_note, _ in facets}
     given = [one for one in waiting if one.tag.casefold() in tags.get(one.path, ())]
     files = cache.ledger.stat_of([one.path for one in given])
     proposals.drop([one.id for one in given if one.path in files and _is_current(root, *files[one.path])])
@@ -187,7 +187,7 @@ def due(
             if last.next_attempt is None or last.next_attempt <= now:
                 found.append(path)
         elif last.note_hash != note_hash or last.sketch == _NOT_SKETCHED:
-            body = sketch(texts_of(cache, path))
+            body = sketch(cache.notes.texts_of(path))
             if is_another(last.sketch, body):
                 found.append(path)
             else:
@@ -242,7 +242,7 @@ def fit_local(
     vectors = encode([tag_text(entry) for entry in active]) if active else []
     notes = [
         EmbeddedNote(path, title, text, mean_vector(own), tags)
-        for path, title, tags, text, own in weighed_notes(cache)
+        for path, title, tags, text, own in cache.notes.weighed()
     ]
     return LocalProposer.fit(
         taxonomy, notes, {entry.tag: vector for entry, vector in zip(active, vectors, strict=True)}
@@ -264,7 +264,7 @@ def propose(
         if note is None or note_hash is None:
             continue
         before = known.get(path)
-        if before and is_another(before.sketch, sketch(texts_of(context.cache, path))):
+        if before and is_another(before.sketch, sketch(context.cache.notes.texts_of(path))):
             _leave_former_text(context, path, note_hash, as_iso(now))
         attempts = before.attempts if before and before.outcome == "failed" else 0
         outcome = _record(context, note, note_hash, _ask(context, note, attempts, now), attempts, now)
@@ -307,7 +307,7 @@ def _record(
     ):
         outcome, reason = "nothing", "; ".join(filter(None, (why, reason)))
     failed = attempts + 1 if outcome == "failed" else 0
-    body = sketch(texts_of(context.cache, note.path))
+    body = sketch(context.cache.notes.texts_of(note.path))
     looked = Looked(note_hash, body, outcome, reason, failed, answer.next_attempt)
     context.proposals.look(slug, {note.path: looked})
     return outcome
@@ -384,6 +384,6 @@ def _paid(
 def _local(context: ProposalContext, note: Note, reason: str | None = None) -> _Examination:
     body = note.text[note.body_start : note.body_end]
     # The vector of a note without text is that of its names.
-    vector = mean_vector(vectors_of(context.cache, note.path)) if body.strip() else None
+    vector = mean_vector(context.cache.notes.vectors_of(note.path)) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
     return _Examination("proposed", context.local().propose(weighed, context.domain.threshold), LOCAL, reason)

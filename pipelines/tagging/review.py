@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.notes import openings
 from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
 from pipelines.model import Domain
 from pipelines.state.tags import Proposal
@@ -157,7 +156,7 @@ def _read(context: ReviewContext, data: bytes) -> Reading:
 
 def _queued(context: ReviewContext, proposals: Sequence[Proposal]) -> list[QueuedNote]:
     """Group proposals, which are ordered by note, into what a page shows."""
-    opened = openings(context.notes.cache, {one.path for one in proposals})
+    opened = context.notes.cache.notes.openings({one.path for one in proposals})
     notes = []
     for path, group in groupby(proposals, key=lambda one: one.path):
         title, opening = opened.get(path, (Path(path).stem, ""))
@@ -244,7 +243,7 @@ def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:
 
 def _page(context: ReviewContext, reading: Reading, promotion: Promotion) -> _Page:
     waiting = context.notes.proposals.of_state(context.domain.slug, "waiting", "addition")
-    there = openings(context.notes.cache, {one.path for one in waiting})
+    there = context.notes.cache.notes.openings({one.path for one in waiting})
     waiting = [one for one in waiting if one.path in there]
     by_note = {path: list(group) for path, group in groupby(_by_note(waiting), key=lambda one: one.path)}
     first = [one for group in list(by_note.values())[:NOTES_A_PAGE] for one in group]

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import note_names, notes_having
 from pipelines.errors import TaxonomyError, UnsafePathError
 from pipelines.model import TagEntry, TagStatus, Taxonomy
 from pipelines.notes.frontmatter import is_tag, line_starts, read_frontmatter, split_lines
@@ -125,7 +124,7 @@ def missing(cache: Cache, taxonomy: Taxonomy, leave_out: Collection[str] = ()) -
     }
     titled: dict[str, set[str]] = {}
     notes = set()
-    for path, (title, _) in note_names(cache).items():
+    for path, (title, _) in cache.notes.names().items():
         if path not in leave_out:
             notes.add(path)
             for phrase in _phrases(title, covered):
@@ -134,7 +133,7 @@ def missing(cache: Cache, taxonomy: Taxonomy, leave_out: Collection[str] = ()) -
     candidates.sort(key=lambda phrase: (-len(titled[phrase]), phrase))
     found: dict[str, set[str]] = {}
     for phrase in sorted(candidates[:_TRIED], key=lambda phrase: -len(phrase.split())):
-        paths = set(notes_having(cache, phrase)).intersection(notes)
+        paths = cache.search.notes_matching(phrase).intersection(notes)
         if FEWEST_NOTES <= len(paths) <= _COMMON * len(notes) and not _within(phrase, paths, found):
             found[phrase] = paths
     # What many titles have, and few notes besides, is what notes are about.

@@ -16,7 +16,6 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from pipelines.cache.notes import note_names, settling
 from pipelines.errors import CursorError
 from pipelines.filters import Filters
 from pipelines.search.scopes import filters_of
@@ -137,12 +136,12 @@ class Library:
 
     def settling(self) -> frozenset[str]:
         """Return the paths of notes that are about to change: who may see a newer version is not known before."""
-        return frozenset(path for _, cache in self.view.readers() for path in settling(cache))
+        return frozenset(path for _, cache in self.view.readers() for path in cache.notes.settling())
 
     def by_domain(self) -> dict[str, frozenset[str]]:
         """Return the paths of the notes of each domain."""
         return {
-            domain.slug: frozenset(note_names(cache)) - self.view.audience.hidden(domain.slug)
+            domain.slug: frozenset(cache.notes.names()) - self.view.audience.hidden(domain.slug)
             for domain, cache in self.view.readers()
         }
 

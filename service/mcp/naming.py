@@ -48,7 +48,7 @@ def known_path(library: Library, name: str) -> str | None:
     there = {
         path
         for domain, cache in library.view.readers()
-        for path in cache.ledger.existing(tried) - library.view.audience.hidden(domain.slug)
+        for path in cache.ledger.hashes_of(tried).keys() - library.view.audience.hidden(domain.slug)
     }
     return next((path for path in tried if path in there), None)
 

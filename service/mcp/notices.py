@@ -22,7 +22,6 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from pipelines.cache import notes
 from pipelines.errors import EverindexError
 from service.mcp.library import Library, Request, asked_by, session_of
 from service.mcp.schemas import parse_uri
@@ -149,7 +148,7 @@ class Notices:
                     self._following = False
                     return
             try:
-                now = [(cache, notes.data_version(cache)) for _, cache in self._library.view.readers()]
+                now = [(cache, cache.data_version()) for _, cache in self._library.view.readers()]
                 if now != versions:
                     for watch in watches:
                         watch.look()

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pipelines.cache import notes as store
+from pipelines.cache.notes import Private, Rules
 from pipelines.errors import CacheError, DomainNotFoundError, FilterError
 from pipelines.formats import is_wanted
 from pipelines.model import Domain, Privacy
@@ -52,17 +52,17 @@ class Audience:
         return private.known | frozenset(owner.configuration)
 
     @staticmethod
-    def _private(resources: Resources, domain: str) -> tuple[Domain, store.Private]:
+    def _private(resources: Resources, domain: str) -> tuple[Domain, Private]:
         registry = resources.registry()
         owner = registry.get(domain)
         if owner is None:
             raise DomainNotFoundError(domain, [one.slug for one in registry.domains])
         folder = _folder(owner)
         nested = (_folder(one) for one in registry.domains if one is not owner)
-        rules = store.Rules(
+        rules = Rules(
             compared(owner.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
         )
-        return owner, store.private_notes(resources.reader(owner), rules)
+        return owner, resources.reader(owner).notes.private(rules)
 
     def require_communities(self, domain: str) -> None:
         """Refuse to tell of communities where a note is hidden: they are made of all notes and their links.
@@ -115,7 +115,7 @@ class Audience:
     @staticmethod
     def _indexed(resources: Resources, slug: str, paths: Collection[str]) -> set[str]:
         owner = resources.registry().get(slug)
-        return store.indexed_among(resources.reader(owner), paths) if owner else set()
+        return set(resources.reader(owner).notes.names(paths)) if owner else set()
 
 
 def _folder(domain: Domain) -> str:

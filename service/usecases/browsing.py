@@ -9,9 +9,8 @@ from datetime import date, timedelta
 from itertools import accumulate, takewhile
 from typing import Literal, TypeVar
 
-from pipelines.cache import graph, notes
+from pipelines.cache import graph
 from pipelines.cache.cache import Cache
-from pipelines.cache.filters import facets, matching_notes, values_in_use
 from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_no_question
 from pipelines.formats import format_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
@@ -37,7 +36,7 @@ def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
         for domain, cache in view.readers(slug):
             if filters.name_communities:
                 view.audience.require_communities(domain.slug)
-            rows = matching_notes(cache, filters, view.audience.hidden(domain.slug))
+            rows = cache.filters.matching_notes(filters, view.audience.hidden(domain.slug))
             there = on_disk(view.resources, cache, [row.path for row in rows])
             configuration += [path for path in domain.configuration if path in there]
             found += [
@@ -100,14 +99,16 @@ class Browsing:
         """Return the notes that changed last, and those that most notes link to."""
         recent = [
             SuggestedNote(path=path, title=title, domain=slug, changed=changed)
-            for slug, (path, title, changed) in self._listed(notes.recently_changed)
+            for slug, (path, title, changed) in self._listed(
+                lambda cache, most, hidden: cache.notes.recently_changed(most, hidden)
+            )
         ]
-        best = list(self._listed(graph.most_linked))
+        best = list(self._listed(lambda cache, most, hidden: cache.graph.most_linked(most, hidden)))
         # The notes of its own domain are counted already; those of other domains are added.
         links = Counter({path: count for _, (path, _, count) in best})
         for domain, cache in self._view.readers():
             others = [path for slug, (path, *_) in best if slug != domain.slug]
-            links.update(graph.linking(cache, others, self._view.audience.hidden(domain.slug)))
+            links.update(cache.graph.linking(others, self._view.audience.hidden(domain.slug)))
         linked = [
             SuggestedNote(path=path, title=title, domain=slug, links=links[path])
             for slug, (path, title, _) in best
@@ -130,7 +131,7 @@ class Browsing:
         rows = [
             row
             for domain, cache in self._view.readers()
-            for row in facets(cache, [hit.path for hit in hits if hit.domain == domain.slug])
+            for row in cache.filters.facets([hit.path for hit in hits if hit.domain == domain.slug])
         ]
         paths, all_of = [path for path, *_ in rows], len(rows)
         tags = {fold(value.removeprefix("#")) for name, value in used if name == "tag"}
@@ -153,8 +154,8 @@ class Browsing:
         """
         counts: dict[str, Counter[str]] = {name: Counter() for name in SUGGESTED}
         for domain, cache in self._view.readers():
-            for name, value, count in values_in_use(
-                cache, SUGGESTED, self._view.audience.hidden(domain.slug)
+            for name, value, count in cache.filters.values_in_use(
+                SUGGESTED, self._view.audience.hidden(domain.slug)
             ):
                 levels = value.split("/", _MOST_LEVELS) if name in _NESTED else [value]
                 for known in accumulate(levels, "{}/{}".format):
@@ -308,7 +309,7 @@ def with_tag(view: View, tag: str | None, filters: Filters = NO_FILTERS) -> Cont
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for domain, cache in view.readers():
-        for _, tags, _ in facets(cache, [note.path for note in listed if note.domain == domain.slug]):
+        for _, tags, _ in cache.filters.facets([note.path for note in listed if note.domain == domain.slug]):
             for one in {fold(name): name for name in tags}.items():
                 spelled.setdefault(*one)
                 counts[one[0]] += 1
@@ -326,10 +327,10 @@ def recently_changed(view: View, most: int, filters: Filters = NO_FILTERS) -> li
     for domain, cache in view.readers():
         hidden = view.audience.hidden(domain.slug) | set(domain.configuration)
         if passing is not None:
-            hidden |= notes.note_names(cache).keys() - passing
+            hidden |= cache.notes.names().keys() - passing
         asked = most + _SPARE_LISTED
         while True:
-            rows = notes.recently_changed(cache, asked, hidden)
+            rows = cache.notes.recently_changed(asked, hidden)
             there = on_disk(view.resources, cache, [path for path, *_ in rows])
             if len(there) >= most or len(rows) < asked:
                 break
@@ -348,9 +349,9 @@ def links_to(view: View, path: str, filters: Filters = NO_FILTERS) -> list[LinkT
     for domain, cache in view.readers():
         hidden = view.audience.hidden(domain.slug)
         links: dict[str, graph.Neighbour] = {}
-        for link in graph.backlinks(cache, path):
+        for link in cache.graph.backlinks(path):
             links.setdefault(link.path, link)
-        titles = {node.path: node.title for node in graph.nodes(cache, list(links))}
+        titles = {node.path: node.title for node in cache.graph.nodes(list(links))}
         found += [
             LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line)
             for one in links.values()

@@ -10,9 +10,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from pipelines.cache import graph, passages
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import edges_at
 from pipelines.cache.passages import NodeRow
 from pipelines.context import block
 from pipelines.context.block import LeftOut, Order, Packer, Packing, Tokens, estimated
@@ -339,7 +337,7 @@ class _NoNeighboursError(EverindexError):
 def _note(view: View, path: str) -> tuple[str, Cache, NodeRow]:
     """Return a note's row, its domain and its cache. Raises NoteNotFoundError."""
     for domain, cache in view.readers():
-        node = passages.node(cache, path)
+        node = cache.passages.node(path)
         if node and path not in domain.configuration and view.audience.sees(domain.slug, path):
             return domain.slug, cache, node
     raise view.no_such_note(path)
@@ -361,7 +359,7 @@ def _gathered(view: View, slot: Filled, slug: str, cache: Cache, path: str) -> G
         question = Question(slot.query, slot.query, filters=filters)
         return _linked_with(view, slot, question, slug, path)
     view.audience.require_communities(slug)
-    rank = graph.rank_of(cache, path)
+    rank = cache.graph.rank_of(path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
     filters = replace(filters, communities=(rank.community,))
@@ -378,7 +376,9 @@ def _linked_with(view: View, slot: Filled, question: Question, slug: str, path: 
     hidden = view.audience.hidden(slug)
     gathered.hidden[slug] = hidden
     ends = (
-        {edge.path for edge in edges_at(source.cache, [path])} - {path, *source.domain.configuration} - hidden
+        {edge.path for edge in source.cache.graph.edges_at([path])}
+        - {path, *source.domain.configuration}
+        - hidden
     )
     there = on_disk(view.resources, source.cache, sorted(ends))
     if not there:

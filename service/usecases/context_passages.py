@@ -12,12 +12,8 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from pipelines.cache import passages
-from pipelines.cache import search as store
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.filters import facets
-from pipelines.cache.graph import edges_at
-from pipelines.cache.passages import ChunkRow, Quantized, quantized_of_chunks
+from pipelines.cache.passages import ChunkRow, Quantized
+from pipelines.cache.vectors import Vector
 from pipelines.context.block import Tokens, boilerplate_share, repeated_lines, says_nothing
 from pipelines.context.candidates import Candidate, whole_section
 from pipelines.context.compress import Aim, CompressionMode, best_part, compress
@@ -29,7 +25,7 @@ from pipelines.search.excerpts import split_sentences
 from pipelines.search.fusion import Found
 from pipelines.search.rank import Source
 from pipelines.search.thresholds import Match, is_noise
-from pipelines.sqlite import snapshot
+from pipelines.store import Cache
 from service.usecases.paging import Page
 from service.usecases.search import View
 from service.usecases.status import on_disk
@@ -107,7 +103,7 @@ def gather(
         if not own or slug in page.ranked.failed:
             continue
         try:
-            with snapshot(source.cache.con):
+            with source.cache.snapshot():
                 hidden = view.audience.hidden(slug)  # it may have grown since the search
                 gathered.hidden[slug] = hidden
                 own = [one for one in own if one.hit.path not in hidden]
@@ -128,7 +124,7 @@ def _matching(
     best = {one.hit.path: one for one in found[:NOTES]}
     rows = _rows(source, [one.hit.chunk_id for one in best.values()], gathered)
     near = _cosines(source, [row.chunk_id for own in rows.values() for row in own])
-    days = {path: day for path, _, day in facets(source.cache, [one.hit.path for one in found])}
+    days = {path: day for path, _, day in source.cache.filters.facets([one.hit.path for one in found])}
     candidates: list[Candidate] = []
     for one in found:
         note, day = (one.domain, one.hit.path), days.get(one.hit.path, "")
@@ -146,14 +142,14 @@ def _rows(source: Source, ids: Sequence[int], gathered: Gathered) -> dict[str, l
     allowed = None if source.only is None else set(source.only)
     found = {
         path: [row for row in rows if allowed is None or row.chunk_id in allowed]
-        for path, rows in passages.chunks_around(source.cache, ids, _AROUND).items()
+        for path, rows in source.cache.passages.chunks_around(ids, _AROUND).items()
     }
     gathered.rows |= {(source.domain.slug, path): rows for path, rows in found.items()}
     return found
 
 
 def _cosines(source: Source, ids: Sequence[int]) -> dict[int, float]:
-    return {} if source.vector is None else store.cosines(source.cache, source.vector, ids)
+    return {} if source.vector is None else source.cache.search.cosines(source.vector, ids)
 
 
 def _sections(
@@ -275,7 +271,7 @@ def _linked(
     """
     ends: dict[str, list[str]] = {}
     best = [one.hit.path for one in found[:_LINKING]]
-    for edge in edges_at(source.cache, best):
+    for edge in source.cache.graph.edges_at(best):
         own = edge.source if edge.source != edge.path else edge.target
         if edge.path not in skipped and own not in ends.get(edge.path, ()):
             ends.setdefault(edge.path, []).append(own)
@@ -300,9 +296,9 @@ def nearest_of(
     """Return the passage of each note that is nearest to the question, with its cosine, without what is noise."""
     # Nearly every chunk may be allowed: SQLite would read all their ids.
     allowed = None if source.only is None else set(source.only)
-    own = store.chunks_of_notes(source.cache, paths, (), None)
+    own = source.cache.search.chunks_of_notes(paths, (), None)
     near = _cosines(source, [one for one in own if allowed is None or one in allowed])
-    rows = passages.chunk_rows(source.cache, list(near))
+    rows = source.cache.passages.chunk_rows(list(near))
     rows = {chunk_id: row for chunk_id, row in rows.items() if not _says_nothing(row)}
     nearest: dict[str, tuple[ChunkRow, float]] = {}
     for chunk_id, row in rows.items():
@@ -330,12 +326,12 @@ class RepeatedLines:
 
     def of(self, domain: str, cache: Cache, folder: str, without: frozenset[str]) -> frozenset[str]:
         """Return the repeated lines of a folder, by its first 40 notes `without` some. Raises CacheError."""
-        key, now = (domain, folder, hash(without)), store.generation(cache)
+        key, now = (domain, folder, hash(without)), cache.search.generation()
         with self._turn:
             known = self._kept.get(key)
         if known and known[0] == now:
             return known[1]
-        texts = passages.texts_in_folder(cache, folder, _NOTES_READ, without)
+        texts = cache.passages.texts_in_folder(folder, _NOTES_READ, without)
         found = repeated_lines(["\n".join(own) for own in texts.values()])
         with self._turn:
             self._kept[key] = (now, found)
@@ -430,7 +426,7 @@ class Compression:
                 if note[0] == domain
                 for row in rows
             ]
-            self._vectors[domain] = quantized_of_chunks(cache, ids)
+            self._vectors[domain] = cache.passages.quantized_of_chunks(ids)
         return self._vectors[domain]
 
 

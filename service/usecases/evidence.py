@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 
-from pipelines.cache.passages import ChunkRow, chunks_of, whole_sections
+from pipelines.cache.passages import ChunkRow, whole_sections
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.filters import Filters
 from pipelines.model import Locator, now_iso
 from pipelines.question import read_question
 from pipelines.search.quotes import Reason, check_citations, check_quote, status_of
-from pipelines.sqlite import snapshot
 from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from pipelines.vault import files
 from service.schemas.evidence import (
@@ -169,9 +168,11 @@ class Records:
     def _indexed(self, path: str) -> _Indexed:
         """Return a note's chunks as they are indexed now."""
         for domain, cache_ in self._view.readers():
-            with snapshot(cache_.con):
+            with cache_.snapshot():
                 row = cache_.ledger.row(path)
-                chunks = chunks_of(cache_, path) if self._view.audience.sees(domain.slug, path) else []
+                chunks = (
+                    cache_.passages.chunks_of(path) if self._view.audience.sees(domain.slug, path) else []
+                )
             if chunks:
                 source_hash = row.indexed_hash if row else None
                 return [

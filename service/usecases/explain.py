@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from pipelines.cache import passages
-from pipelines.cache.search import notes_of
 from pipelines.domains import with_setting
 from pipelines.errors import CacheError
 from pipelines.question import Question, read_question
@@ -32,11 +30,11 @@ def explain(view: View, question: Question, path: str, k: int) -> Explanation:
     every = view.ranked(question, _EVERY, depth=page.depth)
     found = followed_by(page.found, every.found)
     for slug, source in every.sources.items():
-        if passages.node(source.cache, path) is None or not view.audience.sees(slug, path):
+        if source.cache.passages.node(path) is None or not view.audience.sees(slug, path):
             continue
         stands = standing(source, question, path, page.depth, found)
         gone = None if stands.place else gone_because(view.resources, source.cache, path)
-        if not (gone or stands.place or path in notes_of(source.cache, source.only)):
+        if not (gone or stands.place or path in source.cache.search.notes_of(source.only)):
             gone = "it does not pass the filters in the question"
         return explanation(path, slug, known["state"], stands, page.shown, gone)
     return unindexed(known, path, page.depth)

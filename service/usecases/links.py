@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
@@ -10,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cache import graph, notes
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.vectors import mean_vector
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import may_be_broken
+from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.errors import AlreadyThereError, CacheMissingError, EvidenceNotFoundError, NotComparableError
 from pipelines.model import Domain
 from pipelines.notes.links import suggest
@@ -66,6 +67,15 @@ _SUGGESTIONS = 3
 _EXAMPLES = 5
 
 
+def _names(cache: Cache) -> list[tuple[str, str]]:
+    """Return every file name, title and alias in lower case, with the path of its note."""
+    return [
+        (name.lower(), path)
+        for path, (title, aliases) in sorted(cache.notes.names().items())
+        for name in dict.fromkeys((PurePosixPath(path).stem, title, *json.loads(aliases)))
+    ]
+
+
 class Graph:
     """Questions about links, over all domains or one."""
 
@@ -87,16 +97,16 @@ class Graph:
         readers = self._readers(domain)
         everywhere = self._view.readers()
         gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
-        names = [pair for _, cache in everywhere for pair in graph.names(cache) if pair[1] not in gone]
+        names = [pair for _, cache in everywhere for pair in _names(cache) if pair[1] not in gone]
         names += self._former_names({path for _, path in names})
         found: list[LinkRow] = []
         for owner, cache in readers:
-            written = graph.links_in_state(cache, state, limit - len(found), gone)
+            written = cache.graph.links_in_state(state, limit - len(found), gone)
             there = on_disk(self._view.resources, cache, sorted({link.path for link in written}))
             for link in written:
                 if link.path not in there:
                     continue
-                is_broken = link.meant is None and graph.may_be_broken(link.path)
+                is_broken = link.meant is None and may_be_broken(link.path)
                 near = suggest(link.target, names, _SUGGESTIONS, link.path) if is_broken else []
                 found.append(LinkRow(**asdict(link), domain=owner.slug, suggestions=near))
         return LinksAnswer(links=found, count=len(found))
@@ -114,10 +124,10 @@ class Graph:
 
         Vocabularies, review queues and notes whose files are gone are left out.
         """
-        linked = {path for _, cache in self._readers(None) for path in graph.targets_elsewhere(cache)}
+        linked = {path for _, cache in self._readers(None) for path in cache.graph.targets_elsewhere()}
         alone: list[str] = []
         for owner, cache in self._readers(domain):
-            found = [path for path in graph.orphans(cache) if path not in linked]
+            found = [path for path in cache.graph.orphans() if path not in linked]
             there = on_disk(self._view.resources, cache, found) - set(owner.configuration)
             alone += [path for path in found if path in there]
         return OrphansAnswer(paths=alone)
@@ -128,10 +138,10 @@ class Graph:
         rows = [
             CommunityRow(domain=owner.slug, **asdict(found))
             for owner, cache in readers
-            for found in graph.communities(cache, _EXAMPLES, self._vanished(owner))
+            for found in cache.graph.communities(_EXAMPLES, self._vanished(owner))
         ]
         isolated = {
-            owner.slug: graph.unranked(cache, uncounted(self._view.resources, owner))
+            owner.slug: cache.graph.unranked(uncounted(self._view.resources, owner))
             for owner, cache in readers
         }
         return CommunitiesAnswer(communities=rows, isolated=isolated)
@@ -145,7 +155,7 @@ class Graph:
         edges: list[Edge] = []
         truncated = False
         for domain, cache in self._readers(slug):
-            best = graph.best_ranked(cache, community, limit - len(nodes) + 1)
+            best = cache.graph.best_ranked(community, limit - len(nodes) + 1)
             truncated = truncated or len(best) > limit - len(nodes)
             there = on_disk(self._view.resources, cache, best)
             chosen = [path for path in best[: limit - len(nodes)] if path in there]
@@ -155,11 +165,11 @@ class Graph:
 
 
 def _nodes(domain: Domain, cache: Cache, paths: list[str]) -> list[Node]:
-    return [Node(**asdict(found), domain=domain.slug) for found in graph.nodes(cache, paths)]
+    return [Node(**asdict(found), domain=domain.slug) for found in cache.graph.nodes(paths)]
 
 
 def _edges(cache: Cache, paths: list[str]) -> list[Edge]:
-    return [Edge(**asdict(found)) for found in graph.edges_among(cache, paths)]
+    return [Edge(**asdict(found)) for found in cache.graph.edges_among(paths)]
 
 
 # Export the graph of a vault to a file.
@@ -224,7 +234,7 @@ class Traversal:
         vector = self._vector(cache, question) if question.text else None
         compared = vector
         if vector is None and question.filters.min_similarity is not None:
-            compared = mean_vector(notes.vectors_of(cache, path))
+            compared = mean_vector(cache.notes.vectors_of(path))
         left_out = self._left_out(domain, cache, question, compared)
         return self._traverse(domain, cache, path, depth, question.text or None, vector, {*left_out} - {path})
 
@@ -236,7 +246,7 @@ class Traversal:
         if filters.name_communities:
             self._view.audience.require_communities(domain.slug)
         if filters.domains and domain.slug not in filters.domains:
-            return notes.note_names(cache).keys()
+            return cache.notes.names().keys()
         return notes_that_fail(cache, filters, self._view.audience.hidden(domain.slug), vector)
 
     def _traverse(
@@ -335,7 +345,7 @@ class Traversal:
 def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: float) -> Walk:
     kept = [note.path for note in found.kept]
     looked_at = [*kept, *(note.path for note in found.dropped)]
-    points = {point.path: asdict(point) for point in graph.nodes(cache, looked_at)}
+    points = {point.path: asdict(point) for point in cache.graph.nodes(looked_at)}
 
     def facts(note: Kept | Dropped) -> dict[str, Any]:
         edge = note.edge
@@ -351,7 +361,7 @@ def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: f
     # A note that was deleted this moment has no point any more.
     return Walk(
         nodes=[KeptNode(**facts(n), retain_reason=n.reason) for n in found.kept if n.path in points],
-        edges=[Edge(**asdict(edge)) for edge in graph.edges_among(cache, kept)],
+        edges=[Edge(**asdict(edge)) for edge in cache.graph.edges_among(kept)],
         dropped=[DroppedNode(**facts(n), drop_reason=n.reason) for n in found.dropped if n.path in points],
         embeddings_read=found.embeddings,
         unread=found.unread,

@@ -11,9 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.leases import waiting
-from pipelines.cache.ledger import want_version
-from pipelines.cache.passages import owes_sentences
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
 from pipelines.errors import (
@@ -118,7 +115,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
 
 def _prepare_sentences(resources: Resources, cache: Cache) -> None:
     """Compute ranks and sentence vectors, as the service does when nothing else waits."""
-    if owes_sentences(cache):
+    if cache.passages.owed_sentences(1):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
 
 
@@ -302,7 +299,7 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
 
 def _is_worked_on(cache: Cache) -> bool:
     """Say whether a worker has taken up some of what is pending; a file with scanned pages takes it minutes."""
-    found = waiting(cache.con)
+    found = cache.leases.waiting()
     return found is not None and found.is_leased
 
 
@@ -359,7 +356,7 @@ def index_again(resources: Resources, progress: Progress, version: str | None = 
     resources.require_present()
     resources.check_models()
     caches = {domain.slug: resources.cache(domain) for domain in resources.domains()}
-    wanted = {slug: want_version(cache.con, cache.ledger, version) for slug, cache in caches.items()}
+    wanted = {slug: cache.ledger.want_version(version) for slug, cache in caches.items()}
     if not any(wanted.values()):
         return ["no note was indexed by such a pipeline"]
     complete_work(resources, progress)
@@ -367,7 +364,7 @@ def index_again(resources: Resources, progress: Progress, version: str | None = 
 
 
 def _report(slug: str, cache: Cache, wanted: list[str]) -> str:
-    failed = len({path for path, *_ in cache.ledger.parked_rows()}.intersection(wanted))
+    failed = len({row.path for row in cache.ledger.parked_notes()}.intersection(wanted))
     done = counted(len(wanted) - failed, "note")
     line = f"{slug}: {done} indexed again by the pipeline {cache.meta.pipeline}"
     return f"{line}; {failed} could not be, `everindex why` says why" if failed else line

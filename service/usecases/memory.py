@@ -11,7 +11,6 @@ from typing import TypeVar
 import structlog
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import data_version, note_names
 from pipelines.errors import CacheError
 from pipelines.model import Domain, NoteName
 from pipelines.search.bm25 import Compared, WordPostings
@@ -88,7 +87,7 @@ class InMemory:
             raise failed
 
     def _follow(self, cache: Cache) -> None:
-        now = (cache, data_version(cache))
+        now = (cache, cache.data_version())
         last = self._followed.get(cache.path)
         if last == now:
             return
@@ -212,9 +211,9 @@ class TitleIndex:
             self._hold(gone, {})
             del self._held[gone]  # whatever a thread has seen, it is read again when it is back
         for domain, cache in readers:
-            now = (cache, data_version(cache))
+            now = (cache, cache.data_version())
             if seen.get(domain.slug) != now or domain.slug not in self._held:
-                self._hold(domain.slug, note_names(cache))
+                self._hold(domain.slug, cache.notes.names())
                 seen[domain.slug] = now
 
     def _hold(self, slug: str, names: dict[str, tuple[str, str]]) -> None:

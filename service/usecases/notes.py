@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.cache import graph, passages
 from pipelines.cache.cache import Cache
+from pipelines.cache.passages import ChunkRow, document_text
 from pipelines.errors import NO_NOTE, CacheMissingError, NoteError, NoteNotFoundError, NotFoundError
 from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
@@ -84,8 +84,8 @@ def _read(view: View, domain: Domain, cache: Cache, path: str, raw: str) -> Note
         raise NotFoundError(str(error)) from error
     if not (view.audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None
-    node, row = passages.node(cache, path), cache.ledger.row(path)
-    chunks = passages.chunks_of(cache, path)
+    node, row = cache.passages.node(path), cache.ledger.row(path)
+    chunks = cache.passages.chunks_of(path)
     return NoteText(
         path=path,
         title=node.title if node else PurePosixPath(path).stem,
@@ -104,7 +104,7 @@ def text_of(cache: Cache, path: str, data: bytes) -> str:
     """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
     if files.is_markdown(path):
         return decode(data)[0]
-    return passages.document_text([one for one in passages.chunks_of(cache, path) if not one.is_names_alone])
+    return document_text([one for one in cache.passages.chunks_of(path) if not one.is_names_alone])
 
 
 def is_public(domain: Domain, path: str, data: bytes) -> bool:
@@ -123,7 +123,7 @@ def is_public(domain: Domain, path: str, data: bytes) -> bool:
     return kept is None
 
 
-def _sections(chunks: Sequence[passages.ChunkRow]) -> list[Section]:
+def _sections(chunks: Sequence[ChunkRow]) -> list[Section]:
     """Return the sections of a note in order; passages of one section count as one."""
     found: list[Section] = []
     for chunk in chunks:
@@ -135,7 +135,7 @@ def _sections(chunks: Sequence[passages.ChunkRow]) -> list[Section]:
     return found
 
 
-def _parts(chunks: Sequence[passages.ChunkRow]) -> Iterator[Part]:
+def _parts(chunks: Sequence[ChunkRow]) -> Iterator[Part]:
     """Yield the places in a document in order; passages of one place count as one."""
     placed = (chunk for chunk in chunks if chunk.place)
     for place, group in groupby(placed, key=lambda chunk: chunk.place.shown() if chunk.place else ""):
@@ -347,7 +347,7 @@ class Reader:
         ):
             raise self._view.no_such_note(path)
         data, markdown = content.data, vault.is_markdown(path)
-        meant = graph.meant_by(cache, path)
+        meant = {link.target: link.meant for link in cache.graph.links_of(path)}
         named = self._view.audience.named({file for file in meant.values() if file is not None})
         node = describe_note(domain, cache, path, self._view.audience, self._view.backlinks)
         return OpenNote(
@@ -381,7 +381,7 @@ class Reader:
             lines.setdefault(link["path"], []).append(link["line"])
             counts[link["path"]] = counts.get(link["path"], 0) + link["count"]
         titles = {
-            note.path: note.title for _, cache in self._view.readers() for note in graph.nodes(cache, lines)
+            note.path: note.title for _, cache in self._view.readers() for note in cache.graph.nodes(lines)
         }
         found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))

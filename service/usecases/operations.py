@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import ParkedRow, edges_and_communities, parked_notes
+from pipelines.cache.ledger import ParkedRow
 from pipelines.errors import CacheError, CacheMissingError, NotFoundError
 from pipelines.indexing.status import unforgotten
 from pipelines.model import Domain, as_iso, iso_ago, now_iso, seconds_since
@@ -77,7 +77,7 @@ class Parked:
 
     def of(self, domain: Domain, cache: Cache) -> list[ParkedRow]:
         """Return a domain's parked notes but the forgotten ones. Raises CacheError."""
-        return self._shown_of(domain, parked_notes(cache))
+        return self._shown_of(domain, cache.ledger.parked_notes())
 
     def _shown_of(self, domain: Domain, rows: list[ParkedRow]) -> list[ParkedRow]:
         return unforgotten(rows, self._resources.state(), domain.slug)
@@ -90,7 +90,7 @@ class Parked:
         """Yield every domain that can be asked with its parked notes; the overview names the others."""
         for domain, cache in self.each_domain({}):
             try:
-                rows = parked_notes(cache)
+                rows = cache.ledger.parked_notes()
             except CacheError:
                 continue
             yield domain, rows
@@ -224,7 +224,7 @@ class Operations:
         self, domain: Domain, cache: Cache, saved: list[float], review_waiting: int
     ) -> DomainOverview:
         state, counts = self.resources.state(), cache.counts(uncounted(self.resources, domain))
-        edges, communities = edges_and_communities(cache)
+        edges, communities = cache.graph.edges_and_communities()
         speed, embedder = state.get(EMBEDDING_SPEED, domain.slug), state.get(EMBEDDER, cache.meta.model)
         return DomainOverview(
             domain=domain.slug,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pipelines.cache.cache import Vector
-from pipelines.cache.search import vectors_of_chunks
+from pipelines.cache.vectors import Vector
 from pipelines.errors import CacheError
 from pipelines.question import Question
 from pipelines.search.find import SentenceVectors, Similarities
@@ -137,7 +136,7 @@ def _folded(found: Sequence[Found], ranked: Ranked) -> list[Folded]:
     vectors: dict[tuple[str, int], Vector] = {}
     for slug, ids in chunks.items():
         with suppress(CacheError):
-            of = vectors_of_chunks(ranked.sources[slug].cache, ids)
+            of = ranked.sources[slug].cache.search.vectors_of_chunks(ids)
             vectors |= {(slug, chunk): vector for chunk, vector in of.items()}
     return fold_near_duplicates(found, ranked.question, ranked.models, vectors)
 

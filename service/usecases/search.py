@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pipelines.cache import graph, passages
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.filters import values_in_use
+from pipelines import store
+from pipelines.cache.cache import Cache
+from pipelines.cache.vectors import Vector
 from pipelines.errors import (
     BadVectorError,
     CacheError,
@@ -39,7 +39,6 @@ from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
 from pipelines.search.spelling import corrected
-from pipelines.sqlite import snapshot
 from pipelines.state.note_log import NoteLog, followed
 from pipelines.state.state import HELD
 from pipelines.vault import files
@@ -130,7 +129,7 @@ _LONGEST = 4_096  # characters of a value
 _ALIKE = 3  # a value that is alike is not longer than this times the wanted one
 
 
-def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Filters) -> list[str]:
+def unknown_values(caches: Iterable[tuple[store.Cache, Collection[str]]], filters: Filters) -> list[str]:
     """Return a clause for each folder, tag and kind of the filters, also nested ones, that no note has.
 
     With a cache come the paths that are hidden. Raises CacheError.
@@ -145,7 +144,7 @@ def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Fil
     in_use: dict[str, dict[str, str]] = {name: {} for name in wanted}
     if any(longest.values()):
         for cache, hidden in caches:
-            for name, value, _ in values_in_use(cache, dict.fromkeys(wanted, _LONGEST), hidden):
+            for name, value, _ in cache.filters.values_in_use(dict.fromkeys(wanted, _LONGEST), hidden):
                 in_use[name] |= {fold(one): one for one in _levels(name, value, longest[name])}
     return [
         _clause(name, value, in_use[name])
@@ -176,7 +175,7 @@ def _clause(name: str, value: str, in_use: dict[str, str]) -> str:
 # Reasons why a known note is not found, or not yet, or not by all.
 
 
-def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
+def gone_because(resources: Resources, cache: store.Cache, path: str) -> str | None:
     """Say that no answer has a note because its file is gone, or return None."""
     raw, *_ = cache.ledger.stat_of([path]).get(path, (path,))
     if not resources.present() or files.look(resources.root, raw) is not None:
@@ -223,7 +222,7 @@ def paused_because(resources: Resources, slug: str) -> str | None:
 
 def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
-    node = passages.node(cache, known["path"])
+    node = cache.passages.node(known["path"])
     warnings = node.warnings if node else []
     hidden = None
     if known["path"] in agents(resources).known_private(known["domain"]):
@@ -249,7 +248,7 @@ def explained(
     if state == "indexed":
         if gone := _vanished_because(resources, caches[slug], slug, path):
             return {**known, "state": "pending", "reason": gone}  # that it is removed
-        node = passages.node(caches[slug], path)
+        node = caches[slug].passages.node(path)
         more = _as_read(resources, caches[slug], known) if is_owner else {}
         return {**known, "dates": dates_of(node).model_dump() if node else None, **more}
     return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}
@@ -640,7 +639,7 @@ class View:
     def holder(self, path: str) -> tuple[Domain, Cache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""
         for domain, cache in self.readers():
-            if passages.node(cache, path) is not None and self.audience.sees(domain.slug, path):
+            if cache.passages.node(path) is not None and self.audience.sees(domain.slug, path):
                 return domain, cache
         raise self.no_such_note(path)
 
@@ -648,7 +647,7 @@ class View:
         """Return a note and its chunks. Raises NoteNotFoundError, also for a note whose file is gone."""
         path = files.note_key(path)
         for domain, cache in self.readers():
-            with snapshot(cache.con):
+            with cache.snapshot():
                 sees = self.audience.sees(domain.slug, path) and path in on_disk(
                     self.resources, cache, [path]
                 )
@@ -660,7 +659,7 @@ class View:
         """Return the notes of any domain that link to a file, without those whose files are gone."""
         linking: list[dict[str, Any]] = []
         for domain, cache in self.readers():
-            found = graph.backlinks(cache, path)
+            found = cache.graph.backlinks(path)
             there = on_disk(self.resources, cache, [one.path for one in found])
             linking += [
                 asdict(one) | {"domain": domain.slug}
@@ -671,7 +670,7 @@ class View:
 
     def parked(self, path: str | None = None) -> list[str]:
         """Return the parked notes, or those of them that have a path."""
-        found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
+        found = [row.path for _, cache in self.readers() for row in cache.ledger.parked_notes()]
         return found if path is None else [one for one in found if one == files.note_key(path)]
 
     def no_such_note(self, path: str) -> NoteNotFoundError:

@@ -10,22 +10,23 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.cache import graph, passages
+from pipelines import store
 from pipelines.cache.cache import Cache
-from pipelines.cache.leases import last_trouble, waiting, was_worked_on
-from pipelines.cache.search import generation, is_refining, visible_generation
+from pipelines.cache.graph import may_be_broken
+from pipelines.cache.passages import ChunkRow, NodeRow
 from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
 from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import last_comparison
 from pipelines.indexing.status import domain_status
 from pipelines.model import ChunkSettings, Domain
-from pipelines.sqlite import snapshot
 from pipelines.state.health import Process
+from pipelines.state.jobs import History
 from pipelines.state.state import (
     EMBEDDING_SPEED,
     HELD,
@@ -60,39 +61,39 @@ def describe_note(
     A link to a file that the asker does not see is a broken one. A community's label is made of titles and tags of
     all its notes, so only who sees all notes gets it.
     """
-    node = passages.node(cache, path)
+    node = cache.passages.node(path)
     row = cache.ledger.row(path)
     if node is None:
         return None
-    rank = graph.rank_of(cache, path)
-    written = graph.links_of(cache, path)
+    rank = cache.graph.rank_of(path)
+    written = cache.graph.links_of(path)
     named = audience.named({link.meant for link in written if link.meant is not None})
     return NodeAnswer(
         **asdict(node) | {"dates": dates_of(node)},
         domain=domain.slug,
-        links=passages.links_of(cache, path),
-        outlinks=[asdict(other) for other in graph.outlinks(cache, path) if other.path in named],
+        links=[{name: getattr(link, name) for name in _WRITTEN} for link in written],
+        outlinks=[asdict(other) for other in cache.graph.outlinks(path) if other.path in named],
         backlinks=backlinks(path),
         unresolved=[
             asdict(replace(link, meant=None, ambiguous=False))
             for link in written
-            if link.meant not in named and graph.may_be_broken(path)
+            if link.meant not in named and may_be_broken(path)
         ],
         pagerank=rank.pagerank if rank else None,
         centrality=rank.centrality if rank else None,
         community=rank.community if rank else None,
         community_label=rank.label if rank and audience.sees_all else None,
-        chunks=[_chunk(row) for row in passages.chunks_of(cache, path)],
+        chunks=[_chunk(row) for row in cache.passages.chunks_of(path)],
         indexed_at=row.indexed_at if row else None,
     )
 
 
-def dates_of(node: passages.NodeRow) -> Dates:
+def dates_of(node: NodeRow) -> Dates:
     """Return when a note was created and changed, with the sources in words."""
     return Dates(**asdict(node.dates), said=node.dates.said)
 
 
-def _chunk(row: passages.ChunkRow) -> NodeChunk:
+def _chunk(row: ChunkRow) -> NodeChunk:
     return NodeChunk(
         section=row.section,
         heading_path=list(row.heading_path),
@@ -112,7 +113,7 @@ def uncounted(resources: Resources, domain: Domain) -> set[str]:
     return {*domain.configuration, *resources.vanished().waiting(domain.slug)}
 
 
-def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
+def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> set[str]:
     """Return those of the paths whose files are there; all while the whole vault is unavailable."""
     if not resources.present():
         return set(paths)
@@ -189,6 +190,8 @@ _SILENT_SECONDS = 20.0
 STARVED_SECONDS = 25.0
 """Time within which pending work progresses, unless something is wrong."""
 
+_WRITTEN = ("kind", "target", "fragment", "text", "line", "section", "property")
+
 # A large model takes long to load and to embed its first passages.
 _NO_VECTORS_SECONDS = 90.0
 
@@ -213,13 +216,13 @@ def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -
     A new note counts until it is indexed, because only then its privacy is known. `ready`: the model is loaded.
     """
     if audience.sees_all:
-        behind = (*cache.ledger.pending(), cache.vectors_pending())
-        return DomainIndex(*behind, ready, generation(cache), is_refining(cache))
-    with snapshot(cache.con):
+        behind = (*cache.ledger.pending(), cache.vectors.pending())
+        return DomainIndex(*behind, ready, cache.search.generation(), cache.search.is_refining())
+    with cache.snapshot():
         hidden = audience.hidden(domain.slug)
         pending = cache.ledger.pending(audience.known_private(domain.slug))
-        name = visible_generation(cache, hidden)
-        return DomainIndex(*pending, cache.vectors_pending(hidden), ready, name, refining=False)
+        name = cache.search.visible_generation(hidden)
+        return DomainIndex(*pending, cache.vectors.pending(hidden), ready, name, refining=False)
 
 
 def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
@@ -402,9 +405,10 @@ def _of_the_watcher(said: Fact[WatcherFacts] | None, process: tuple[Process, flo
 def _of_waiting_notes(resources: Resources) -> Iterator[str]:
     """Report work that waits although no known problem prevents it."""
     state, no_model = resources.state(), model_problem(resources) is not None
+    history = partial(resources.stores.of, History)
     for domain in resources.domains():
         try:
-            owed = waiting(resources.reader(domain).con)
+            owed = resources.reader(domain).leases.waiting()
         except CacheError:
             continue  # its own problem says so
         if owed is None or owed.is_leased or state.decisions.paused_since(domain.slug):
@@ -414,7 +418,7 @@ def _of_waiting_notes(resources: Resources) -> Iterator[str]:
         starved = (
             owed.oldest_s > STARVED_SECONDS if owed.words else (owed.done_s or 0.0) > _NO_VECTORS_SECONDS
         )
-        if not starved or was_worked_on(state.con, domain.slug, STARVED_SECONDS):
+        if not starved or history().was_worked_on(domain.slug, STARVED_SECONDS):
             continue
         if owed.words and owed.done_s is not None and owed.done_s <= STARVED_SECONDS:
             continue
@@ -423,7 +427,7 @@ def _of_waiting_notes(resources: Resources) -> Iterator[str]:
             if owed.words
             else (f"the passages of {_notes(owed.vectors)}", owed.done_s or 0.0)
         )
-        reason = owed.reason or last_trouble(state.con, domain.slug, 10 * STARVED_SECONDS)
+        reason = owed.reason or history().last_trouble(domain.slug, 10 * STARVED_SECONDS)
         why = (
             f"the last reason was: {reason}"
             if reason

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from pipelines.cache import passages
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import openings, untagged
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import CacheError, CannotUndoError, NoteTagsError, NotFoundError, TooManyWaitingError
 from pipelines.model import Domain, Suggestion, now_iso
@@ -89,7 +87,7 @@ class Tags:
         for owner in named_domains(self._resources, domain):
             without = self.context.proposals().without(owner.slug)
             with suppress(CacheError):  # `status` and the pages name the domain
-                there = self._resources.reader(owner).ledger.existing(without) if without else set()
+                there = self._resources.reader(owner).ledger.hashes_of(without) if without else {}
                 found += [
                     NothingProposed(domain=owner.slug, path=path, reason=why)
                     for path, why in without.items()
@@ -122,7 +120,7 @@ class Tags:
     def _openings(self, domain: Domain, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the title and the beginning of each note, as far as its index can be read."""
         try:
-            return openings(self._resources.reader(domain), paths) if paths else {}
+            return self._resources.reader(domain).notes.openings(paths) if paths else {}
         except CacheError:
             return {}  # the page names the domain; its proposals can still be read
 
@@ -155,7 +153,7 @@ class Tags:
         for slug in {one.domain for one in waiting}:
             domain = self._resources.registry().get(slug)
             own = {one.id: one.path for one in waiting if one.domain == slug}
-            there = self._resources.reader(domain).ledger.existing(own.values()) if domain else set()
+            there = self._resources.reader(domain).ledger.hashes_of(own.values()) if domain else {}
             gone |= {number: path for number, path in own.items() if path not in there}
         return gone
 
@@ -196,7 +194,7 @@ class Tags:
         asked, problems = [], []
         for one in named_domains(self._resources, domain):
             cache = self._resources.reader(one)
-            known = untagged(cache) if path is None else cache.ledger.settled()
+            known = cache.notes.untagged() if path is None else cache.ledger.settled()
             wanted = [
                 note
                 for note in known
@@ -361,7 +359,7 @@ class Proposing:
         self, client: str, domain: Domain, cache: Cache, path: str, tags: Sequence[str], reason: str
     ) -> list[Proposed]:
         store, taxonomy = self._context.proposals(), self._context.vocabulary(domain).taxonomy
-        node = passages.node(cache, path)
+        node = cache.passages.node(path)
         present = {tag.casefold() for tag in node.tags} if node else set()
         known = {one.tag.casefold(): one.state for one in store.of_note(domain.slug, path)}
         left = min(MOST_WAITING - self.waiting(client), _MOST_OF_AGENTS - self.waiting())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pipelines.cache import notes, passages
-from pipelines.cache.cache import Cache, Vector
-from pipelines.cache.vectors import mean_vector
+from pipelines.cache.cache import Cache
+from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
 from pipelines.search.operators import passing_chunks
 from pipelines.search.walk import nearest_notes
-from pipelines.sqlite import snapshot
 from pipelines.vault import files
 from service.schemas.search import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer, place_of
 from service.usecases.audience import named_domains
@@ -56,7 +54,7 @@ class TitleSearch:
         if filters.name_communities:
             for domain, _ in readers:
                 self._view.audience.require_communities(domain.slug)
-        vector = mean_vector(notes.vectors_of(own, path))
+        vector = mean_vector(own.notes.vectors_of(path))
         if vector is None:
             return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
         model = own.meta.model, own.meta.dimension
@@ -82,12 +80,12 @@ class TitleSearch:
         filters: Filters,
         hidden: frozenset[str],
     ) -> list[SimilarHit]:
-        with snapshot(cache.con):
+        with cache.snapshot():
             only = passing_chunks(cache, filters, hidden, vector)
             # A few more than asked for, in case that files are gone.
             near = nearest_notes(cache, vector, k + 5, {path, *hidden, *domain.configuration}, only)
             there = on_disk(self._view.resources, cache, [path for path, _, _ in near])
-            rows = passages.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
+            rows = cache.passages.chunk_rows([chunk_id for _, chunk_id, _ in near])
         return [
             SimilarHit(
                 path=path,

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.ledger import want_version
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
-from pipelines.sqlite import connect, transaction
+from pipelines.sqlite import connect
 from pipelines.state.attention import Attention
 from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.state import State
@@ -284,7 +283,7 @@ def _decide(folder: Path) -> None:
     state.decisions.pause(_GONE, "2026-11-21")
     state.decisions.replace_dismissed(_GONE, {"a.md": 1})
     state.decisions.resume(_GONE)
-    state.con.execute("INSERT OR REPLACE INTO fact VALUES (?, 'true', 0, 0)", (f"paused:{_GONE}",))
+    state._con.execute("INSERT OR REPLACE INTO fact VALUES (?, 'true', 0, 0)", (f"paused:{_GONE}",))
     state.close()
     State(folder).close()
 
@@ -316,7 +315,7 @@ def notes_are_cut_anew(world: World, service: Service) -> None:
     service.rebuild(only_other_models=True)
     service.begin()
     cache = _a_cache(service)
-    service.carry_on(lambda: want_version(cache.con, cache.ledger, cache.meta.pipeline))
+    service.carry_on(lambda: cache.ledger.want_version(cache.meta.pipeline))
     service.work()
 
 
@@ -341,7 +340,7 @@ def the_index_drifts_and_is_repaired(_: World, service: Service) -> None:
 
 
 def _drift(cache: Cache) -> None:
-    with transaction(cache.con):
+    with cache.transaction():
         (path,) = next(cache.con.execute("SELECT min(path) FROM vault_node"))
         cache.con.execute("UPDATE vault_chunk SET text = 'other' WHERE path = ?", (path,))
         cache.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = (SELECT max(id) FROM vault_chunk)")

@@ -25,7 +25,6 @@ from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.centrality  # noqa: F401 - likewise
 from pipelines.cache.cache import Cache
-from pipelines.cache.passages import owes_sentences
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -274,7 +273,7 @@ class Service:
         caches = self.resources.caches().values()
         counts = [cache.counts() for cache in caches]
         return sum(c.pending + c.vectors_pending for c in counts) + sum(
-            c.edges.ranks_behind() + owes_sentences(c) for c in caches
+            c.edges.ranks_behind() + bool(c.passages.owed_sentences(1)) for c in caches
         )
 
     def shortcomings(self) -> list[str]:

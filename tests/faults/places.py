@@ -94,7 +94,8 @@ ELSEWHERE = {
     "pipelines.vault.atomic.write_in_folder": "writes the vault's id again: tests/pipelines/vault/test_identity.py",
     "pipelines.cache.leases.Leases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
     "pipelines.cache.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
-    "pipelines.cache.graph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
+    "pipelines.cache.cache.Cache.transaction": "commits for others",
+    "pipelines.cache.graph.Graph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     "service.usecases.operations.Parked.retry": "asks for a retry: the life retries a parked note through the ledger",
     **dict.fromkeys(
@@ -142,8 +143,8 @@ def _places_in(node: ast.AST, name: str) -> Iterator[str]:
 def _what(call: ast.Call) -> str | None:
     """Say which place a call is, by the way in which it is written."""
     function = call.func
-    if isinstance(function, ast.Name):
-        return "commit" if function.id == "transaction" else None
+    if "transaction" in (getattr(function, "id", None), getattr(function, "attr", None)):
+        return "commit"
     if not isinstance(function, ast.Attribute):
         return None
     owner = function.value.id if isinstance(function.value, ast.Name) else None

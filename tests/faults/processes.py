@@ -194,7 +194,7 @@ class Trio(User):
     def differing_paths(self) -> Found | None:
         """Return which paths differ from the disk; None while work is pending."""
         with closing(Cache.open(self.cache_path)) as cache:
-            if _leased(cache) or cache.ledger.pending()[0] or cache.vectors_pending():
+            if _leased(cache) or cache.ledger.pending()[0] or cache.vectors.pending():
                 return None
             return self._paths(cache)
 

@@ -133,6 +133,10 @@ class House:
         self.reconcile()
         return self.drain()
 
+    def parked(self) -> list[tuple[str, str, str]]:
+        """Path, kind of error and reason of each parked note."""
+        return [(row.path, row.kind, row.reason) for row in self.cache.ledger.parked_notes()]
+
     def picture(self, cache: Cache | None = None) -> dict[str, object]:
         """Everything derived, without ids: what must equal a from-scratch index."""
         con = (cache or self.cache).con

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.filters import matching_notes
 from pipelines.cache.schema import CacheMeta
 from pipelines.filters import Filters, parse_filters
 from pipelines.question import Question, read_question
@@ -51,7 +50,7 @@ def notes(tmp_path):
     cache = Cache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"))
     for path, text in NOTES.items():
         put(cache, path, text)
-    yield lambda filters: {note.path for note in matching_notes(cache, filters)}
+    yield lambda filters: {note.path for note in cache.filters.matching_notes(filters)}
     cache.close()
 
 

@@ -202,7 +202,7 @@ class Vault(RuleBasedStateMachine):
         ):  # a note that was being worked on whenever its worker died is parked: it did nothing
             self.house.cache.leases.free_those_of_the_dead(lambda _: False)
             self.house.drain()
-            for path, kind, _ in self.house.cache.ledger.parked_rows():
+            for path, kind, _ in self.house.parked():
                 if kind == "crash":
                     self.house.cache.ledger.retry(path)
         assert self.house.picture() == self.house.scratch_picture()

@@ -19,7 +19,6 @@ import httpx
 import pytest
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.passages import owes_sentences
 from tests.once import made_once
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "vault"
@@ -138,7 +137,7 @@ class User:
         def done() -> bool:
             for place in self.state.glob("cache-*.db"):
                 with closing(Cache.open(place)) as cache:
-                    if cache.edges.ranks_behind() or owes_sentences(cache):
+                    if cache.edges.ranks_behind() or cache.passages.owed_sentences(1):
                         return False
             return True
 

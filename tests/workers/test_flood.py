@@ -131,7 +131,7 @@ def test_a_save_comes_before_older_pending_saves_and_deletions(resources, queue,
     moved_here.write_text("Old, and moved here.")
     os.utime(moved_here, (1, 1))
     notice(resources, "written.md", "moved here.md")
-    taken = {row.path for row in cache.leases.take_saves(8, "a worker")}
+    taken = {row.path for row in cache.leases.take("words", 8, "a worker", "saves")}
     assert {"written.md", "moved here.md"} <= taken
     assert not any(path.startswith("gone") for path in taken)
 

@@ -271,7 +271,7 @@ def test_a_log_that_cannot_be_written_stops_no_note_and_is_reported(
 ):
     (vault / "a.md").write_text("Bread and yeast.")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
-    resources.state().con.execute(
+    resources.state()._con.execute(
         "CREATE TRIGGER refused BEFORE INSERT ON note_log BEGIN SELECT no_such_column; END"
     )
     index_once(resources, lambda *_: None)

@@ -8,9 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipelines.cache.dates import order_of
-from pipelines.cache.graph import ranked_by, read_communities
-from pipelines.cache.passages import owes_sentences
 from pipelines.graph.ranking import rank_domain
 from pipelines.model import LOW_PRIORITY, DateOrder, FoundFile
 from queue_config.inspect import waiting
@@ -43,12 +40,12 @@ def cache(resources, queue, tasks):
 
 
 def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
-    assert owes_sentences(cache)
+    assert cache.passages.owed_sentences(1)
     sweep_upkeep(queue, upkeep, resources)
     sweep_upkeep(queue, upkeep, resources)
     assert [w.task for w in waiting(queue)].count("prepare_sentences") == 1
     work(queue)
-    assert not owes_sentences(cache)
+    assert not cache.passages.owed_sentences(1)
     sweep_upkeep(queue, upkeep, resources)
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
 
@@ -62,7 +59,7 @@ def test_another_order_of_dates_is_taken_up_in_the_background(resources, queue, 
     sweep_upkeep(queue, upkeep, resources)
     assert [w.task for w in waiting(queue)].count("date_notes") == 1
     work(queue)
-    assert order_of(cache.con) == DateOrder(daily="DD-MM-YYYY")
+    assert cache.dates.order() == DateOrder(daily="DD-MM-YYYY")
     sweep_upkeep(queue, upkeep, resources)
     assert "date_notes" not in [w.task for w in waiting(queue)]
 
@@ -79,7 +76,7 @@ def test_a_paused_domain_prepares_nothing(resources, queue, upkeep, cache):
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
     upkeep.prepare_sentences("vault")  # enqueued before the pause
     work(queue)
-    assert owes_sentences(cache)
+    assert cache.passages.owed_sentences(1)
 
 
 def test_anything_else_that_waits_comes_before_the_next_sentences(resources, queue, tasks, upkeep, cache):
@@ -93,9 +90,9 @@ def test_anything_else_that_waits_comes_before_the_next_sentences(resources, que
     sentences = queue.dequeue()
     upkeep.recompute_graph("vault")  # it comes while the sentences are prepared
     queue.execute(sentences)
-    assert owes_sentences(cache)
+    assert cache.passages.owed_sentences(1)
     work(queue)
-    assert not owes_sentences(cache)
+    assert not cache.passages.owed_sentences(1)
 
 
 def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, upkeep, cache, monkeypatch):
@@ -135,7 +132,7 @@ def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_not
     sweep_upkeep(queue, upkeep, resources)
     assert [w.task for w in waiting(queue)].count("recompute_graph") == 1
     work(queue)
-    assert ranked_by(cache) == "links all louvain"
+    assert cache.graph.ranked_by() == "links all louvain"
     assert cache.counts() == before
 
 
@@ -149,7 +146,7 @@ def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_withou
         work(queue)
     (problem,) = resources.problems().reported()
     assert (problem.kind, problem.subject) == ("communities", "vault")
-    assert read_communities(cache)
+    assert cache.graph.read_labels()
     sweep_upkeep(queue, upkeep, resources)
     assert "recompute_graph" not in [w.task for w in waiting(queue)]
     monkeypatch.setattr("workers.run._AGAIN_SECONDS", 0.0)

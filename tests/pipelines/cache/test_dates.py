@@ -8,10 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.cache.dates import commit_of, keep_commits, order_of
-from pipelines.cache.filters import matching_notes
-from pipelines.cache.notes import recently_changed
-from pipelines.cache.passages import node, note_facts
 from pipelines.filters import parse_filters
 from pipelines.indexing.dates import date_again
 from pipelines.model import DateOrder
@@ -38,20 +34,16 @@ def set_time(file, moment):
 
 
 def said(house):
-    return {path: node(house.cache, path).dates.said for path in NOTES}
+    return {path: house.cache.passages.node(path).dates.said for path in NOTES}
 
 
 def days(house, *parameters):
-    return {row.path: row.day for row in matching_notes(house.cache, parse_filters(parameters))}
-
-
-def of_dates(picture):
-    return picture["nodes"], picture["dates"]
+    return {row.path: row.day for row in house.cache.filters.matching_notes(parse_filters(parameters))}
 
 
 def commits(house):
     seconds = int(FILE.timestamp())
-    keep_commits(house.cache.con, "head", [(path, FIRST, LAST, seconds) for path in NOTES])
+    house.cache.dates.keep_commits("head", [(path, FIRST, LAST, seconds) for path in NOTES])
 
 
 def test_a_note_is_dated_by_itself_or_else_by_its_file(dated):
@@ -80,13 +72,13 @@ def test_filters_lists_and_layers_use_the_date_that_counts(dated):
     assert days(dated) == expected
     assert days(dated, ("since", "2020-02-29")).keys() == {"stated.md", "2020-02-29 Leap.md"}
     assert days(dated, ("until", "2020-02-28")).keys() == {"plain.md"}
-    facts = note_facts(dated.cache, list(NOTES))
+    facts = dated.cache.passages.note_facts(list(NOTES))
     assert {path: (one.created[:10], one.changed[:10]) for path, one in facts.items()} == {
         "stated.md": ("2021-03-04", "2022-05-06"),
         "2020-02-29 Leap.md": ("2020-02-29", "2019-01-01"),
         "plain.md": ("2018-01-01", "2019-01-01"),
     }
-    assert recently_changed(dated.cache, 9) == [
+    assert dated.cache.notes.recently_changed(9) == [
         ("stated.md", "stated", "2022-05-06T10:00:00+00:00"),
         ("2020-02-29 Leap.md", "2020-02-29 Leap", LAST),
         ("plain.md", "plain", LAST),
@@ -96,7 +88,7 @@ def test_filters_lists_and_layers_use_the_date_that_counts(dated):
 def test_a_change_in_the_future_is_none_in_the_list_of_changes(dated):
     set_time(dated.write("later.md", "---\nupdated: 2190-01-01\n---\nx"), FILE)
     dated.index()
-    assert ("later.md", "later", FILE.isoformat()) in recently_changed(dated.cache, 9)
+    assert ("later.md", "later", FILE.isoformat()) in dated.cache.notes.recently_changed(9)
 
 
 @pytest.mark.parametrize(
@@ -117,15 +109,15 @@ def test_an_order_takes_effect_without_reading_a_file_and_equals_an_index_made_w
     date_again(dated.cache, order)
     if "git" in created:
         commits(dated)
-    row = node(dated.cache, "stated.md").dates
+    row = dated.cache.passages.node("stated.md").dates
     assert (row.created[:10], row.created_by) == (day, source)
-    assert order_of(dated.cache.con) == order
+    assert dated.cache.dates.order() == order
     (dated.root.parent / "away.md").rename(dated.root / "stated.md")
     dated.files = type(dated.files)(dated.sandbox, dates=order)
-    assert of_dates(dated.picture()) == of_dates(dated.scratch_picture())
+    assert dated.picture()["nodes"] == dated.scratch_picture()["nodes"]
     date_again(dated.cache, DateOrder())
     dated.files = type(dated.files)(dated.sandbox)
-    assert of_dates(dated.picture()) == of_dates(dated.scratch_picture())
+    assert dated.picture()["nodes"] == dated.scratch_picture()["nodes"]
 
 
 def test_another_order_replaces_the_warnings_of_the_one_before(dated):
@@ -133,12 +125,12 @@ def test_another_order_replaces_the_warnings_of_the_one_before(dated):
     other = json.loads(dated.cache.con.execute("SELECT warnings FROM vault_node WHERE path = 'odd.md'").get)
     assert "date is not a date: 'soon'" in other
     date_again(dated.cache, DateOrder(("born",), ("git",)))
-    found = node(dated.cache, "odd.md").warnings
+    found = dated.cache.passages.node("odd.md").warnings
     assert found == [one for one in other if "date is not" not in one] + ["born is not a date: 'late'"]
 
 
 def test_commits_are_replaced_whole(dated):
     commits(dated)
-    keep_commits(dated.cache.con, "next", [("plain.md", LAST, LAST, None)])
+    dated.cache.dates.keep_commits("next", [("plain.md", LAST, LAST, None)])
     assert dated.cache.con.execute("SELECT * FROM vault_git").fetchall() == [("plain.md", LAST, LAST, None)]
-    assert commit_of(dated.cache.con) == "next"
+    assert dated.cache.dates.commit() == "next"

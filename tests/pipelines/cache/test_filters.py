@@ -11,7 +11,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache.filters import matching_chunks, values_in_use
 from pipelines.filters import Filters, fold, parse_filters
 from pipelines.model import ChunkSettings, FileContent, FoundFile
 from pipelines.notes.chunk import chunk_note
@@ -37,7 +36,7 @@ def put(cache, path, text):
 
 def paths(cache, *parameters):
     """The notes whose chunks are left; all chunks of each are."""
-    ids = matching_chunks(cache, parse_filters(parameters))
+    ids = cache.filters.matching_chunks(parse_filters(parameters))
     assert len(set(ids)) == len(ids)
     left, all_of = {}, {}
     for chunk_id, path in cache.con.execute("SELECT id, path FROM vault_chunk").fetchall():
@@ -161,7 +160,7 @@ def test_filters_leave_the_notes_that_a_plain_reading_of_the_files_leaves(cache,
     filters = parse_filters([*chosen, *between])
     expected = sorted(note.path for note in parsed if passes(note, filters))
     if filters == Filters():
-        assert matching_chunks(cache, filters) is None
+        assert cache.filters.matching_chunks(filters) is None
     else:
         assert paths(cache, *chosen, *between) == expected
 
@@ -285,7 +284,7 @@ def test_the_nearest_among_the_allowed_are_exact(cache, k):
         "INSERT INTO vault_chunk_vec VALUES (?, ?)", ((i, v.tobytes()) for i, v in vectors.items())
     )
     question = generator.normal(size=4).astype("<f4")
-    allowed = matching_chunks(cache, parse_filters([("folder", "in"), ("tag", "t2")]))
+    allowed = cache.filters.matching_chunks(parse_filters([("folder", "in"), ("tag", "t2")]))
     assert 0 < len(allowed) < len(vectors)
 
     def cosine(chunk_id):
@@ -307,7 +306,7 @@ def test_values_in_use_are_no_longer_than_wanted(cache):
     )
     put(cache, "No folder.md", "No tag, no kind.")
     longest = {name: len(value) for name, value in values.items()}
-    assert list(values_in_use(cache, longest)) == [(name, value, 1) for name, value in values.items()]
+    assert list(cache.filters.values_in_use(longest)) == [(name, value, 1) for name, value in values.items()]
     for name in values:
-        left = values_in_use(cache, longest | {name: longest[name] - 1})
+        left = cache.filters.values_in_use(longest | {name: longest[name] - 1})
         assert [found for found, *_ in left] == [other for other in values if other != name]

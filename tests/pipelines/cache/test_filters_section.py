@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.cache.filters import matching_chunks, matching_notes
 from pipelines.errors import FilterError
 from pipelines.filters import Filters, parse_filters
 from tests.pipelines.cache.test_filters import paths, put
@@ -19,12 +18,14 @@ def letters(cache):
 
 @pytest.mark.parametrize("text", ["risks", "RISKS OF", "ünal"])
 def test_only_the_passages_below_the_heading_pass(letters, text):
-    found = matching_chunks(letters, parse_filters([("section", text)]))
+    found = letters.filters.matching_chunks(parse_filters([("section", text)]))
     texts = letters.con.execute("SELECT id, text FROM vault_chunk").fetchall()
     assert {text for number, text in texts if number in found} == {
         text for _, text in texts if "None." in text
     }
-    assert [row.path for row in matching_notes(letters, parse_filters([("section", text)]))] == ["in/a.md"]
+    assert [row.path for row in letters.filters.matching_notes(parse_filters([("section", text)]))] == [
+        "in/a.md"
+    ]
 
 
 def test_a_section_in_quotes_is_the_whole_heading(letters):
@@ -39,14 +40,14 @@ def test_a_section_in_quotes_is_the_whole_heading(letters):
         "c#": ["c.md"],
         '" "': [],
     }.items():
-        notes = matching_notes(letters, parse_filters([("section", text)]))
+        notes = letters.filters.matching_notes(parse_filters([("section", text)]))
         assert [note.path for note in notes] == found, text
-    notes = matching_notes(letters, parse_filters([("section", '"soil"'), ("section", '"risks"')]))
+    notes = letters.filters.matching_notes(parse_filters([("section", '"soil"'), ("section", '"risks"')]))
     assert [note.path for note in notes] == ["b.md", "c.md"]
 
 
 def test_several_sections_and_several_paths_are_alternatives(letters):
-    found = matching_notes(letters, parse_filters([("section", "rates"), ("section", "soil")]))
+    found = letters.filters.matching_notes(parse_filters([("section", "rates"), ("section", "soil")]))
     assert [row.path for row in found] == ["b.md", "in/a.md"]
     assert paths(letters, ("path", "b.md"), ("path", "./in/a.md"), ("path", "no.md")) == ["b.md", "in/a.md"]
     assert paths(letters, ("path", "b.md"), ("section", "rates")) == []
@@ -59,10 +60,10 @@ def test_a_sign_of_sql_or_json_is_text(letters):
 
 
 def test_hidden_notes_are_missing(letters):
-    assert matching_chunks(letters, Filters(), {"in/a.md"}) == matching_chunks(
-        letters, parse_filters([("path", "b.md")])
+    assert letters.filters.matching_chunks(Filters(), {"in/a.md"}) == letters.filters.matching_chunks(
+        parse_filters([("path", "b.md")])
     )
-    assert matching_notes(letters, parse_filters([("section", "risks")]), {"in/a.md"}) == []
+    assert letters.filters.matching_notes(parse_filters([("section", "risks")]), {"in/a.md"}) == []
 
 
 @pytest.mark.parametrize(("name", "own"), [("top_k", "k"), ("limit", "k"), ("query", "q")])

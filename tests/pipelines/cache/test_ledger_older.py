@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.ledger import want_version
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY
 
 FIRST, SECOND, THIRD = "4:200/40/1200", "5:200/40/1200", "5:100/20/900"
 
 
 def wanted(cache, version):
-    return want_version(cache.con, cache.ledger, version)
+    return cache.ledger.want_version(version)
 
 
 @pytest.fixture

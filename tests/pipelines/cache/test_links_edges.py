@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.cache import graph as neighbours
-from pipelines.cache import graph as ranks
 from pipelines.cache import links as module
+from pipelines.cache.graph import may_be_broken
 from pipelines.notes.links import resolve
 
 
@@ -71,7 +70,7 @@ def test_an_attachment_and_another_domains_note_are_edges_outside_the_graph(hous
         ("in/a.md", "out/b.md", "wikilink"),
         ("in/a.md", "in/c.md", "wikilink"),
     }
-    graph = ranks.read_graph(house.cache)
+    graph = house.cache.graph.read()
     assert [(e.source, e.target) for e in graph.edges] == [("in/a.md", "in/c.md")]
 
 
@@ -108,23 +107,21 @@ def test_a_new_note_resolves_only_the_links_of_its_name(house, monkeypatch):
 def test_an_edit_that_leaves_the_links_alone_leaves_the_ranks_alone(house):
     house.save("b.md", "Here.")
     house.save("a.md", "[[b]]")
-    before = ranks.read_graph(house.cache).generation
+    before = house.cache.graph.read().generation
     house.save("a.md", "A word more. [[b]]")
-    assert ranks.read_graph(house.cache).generation == before
+    assert house.cache.graph.read().generation == before
     house.save("a.md", "[[b]] and [[b]]")
-    assert ranks.read_graph(house.cache).generation > before
+    assert house.cache.graph.read().generation > before
 
 
 def test_what_is_broken_is_listed_with_its_line(house):
     house.save("a.md", "One.\n\n[[nowhere]] and [[b#Part|text]].\n\n[[b]]")
-    (first, second, third) = neighbours.links_in_state(house.cache, "broken", 10)
+    (first, second, third) = house.cache.graph.links_in_state("broken", 10)
     assert (first.path, first.line, first.target) == ("a.md", 3, "nowhere")
     assert (second.target, second.fragment, second.text) == ("b", "Part", "text")
     house.save("b.md", "[[a]]")
-    assert [link.target for link in neighbours.links_of(house.cache, "a.md") if link.meant is None] == [
-        "nowhere"
-    ]
-    (back,) = neighbours.backlinks(house.cache, "b.md")
+    assert [link.target for link in house.cache.graph.links_of("a.md") if link.meant is None] == ["nowhere"]
+    (back,) = house.cache.graph.backlinks("b.md")
     assert (back.path, back.count, back.fragment, back.line, third.line) == ("a.md", 2, "Part", 3, 5)
 
 
@@ -132,13 +129,13 @@ def test_a_note_that_nothing_links_to_and_that_links_to_nothing_is_an_orphan(hou
     house.save("alone.md", "[[nowhere]] [[alone]]")
     house.save("a.md", "[[b]]")
     house.save("b.md", "")
-    assert neighbours.orphans(house.cache) == ["alone.md"]
+    assert house.cache.graph.orphans() == ["alone.md"]
 
 
 def test_each_link_of_a_note_has_its_file_by_the_target_as_written(house):
     house.save("folder/b.md", "Here.")
     house.save("a.md", "---\nup: '[[B]]'\n---\n[[b|x]], [c](folder/b.md#d), ![[nowhere]], [[#here]]")
-    assert neighbours.meant_by(house.cache, "a.md") == {
+    assert {link.target: link.meant for link in house.cache.graph.links_of("a.md")} == {
         "B": "folder/b.md",
         "b": "folder/b.md",
         "folder/b.md": "folder/b.md",
@@ -211,16 +208,16 @@ def test_a_folder_of_modules_that_moves_takes_its_imports_along_as_an_index_from
 
 
 def test_what_a_source_file_imports_from_elsewhere_is_no_broken_link(program):
-    broken = neighbours.links_in_state(program.cache, "broken", 100)
+    broken = program.cache.graph.links_in_state("broken", 100)
     assert {(link.path, link.target) for link in broken} == {
         ("note.md", "shop"),
         ("note.md", "view.ts"),
         ("note.md", "nowhere"),
     }
-    imports = [link.target for link in neighbours.links_of(program.cache, "app/main.py")]
+    imports = [link.target for link in program.cache.graph.links_of("app/main.py")]
     assert imports == ["numpy.py", "shop/prices.py", "./cellar.py"]
-    assert neighbours.may_be_broken("note.md")
-    assert not neighbours.may_be_broken("app/MAIN.PY")
+    assert may_be_broken("note.md")
+    assert not may_be_broken("app/MAIN.PY")
 
 
 def test_a_link_by_the_name_of_a_file_that_stands_for_a_folder_means_it(program):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.cache.vectors import readable_vectors
+from pipelines.cache.cache import readable_vectors
 from pipelines.sqlite import empty_journal
 
 PAGE = 4096
@@ -18,7 +18,7 @@ def stored(house):
     house.save("a.md", "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(70)))
     house.drain()
     hashes = [text_hash for (text_hash,) in house.cache.con.execute("SELECT text_hash FROM vault_vector")]
-    vectors = house.cache.vectors(hashes)
+    vectors = house.cache.vectors.of(hashes)
     empty_journal(house.cache.con)
     house.cache.close()
     yield house.cache.path, house.cache.meta, vectors

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.cache.vectors import reclaim
-
 BLOCK = 1024
 
 
@@ -35,10 +33,10 @@ def test_room_that_is_mostly_dead_is_won_back_and_no_vector_is_lost(cache, kept)
                 cache.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
     before = vectors(cache)
     assert blocks(cache) == 5
-    assert reclaim(cache) > 0
+    assert cache.vectors.reclaim() > 0
     assert vectors(cache) == before
     assert blocks(cache) <= 2 * len(before) / BLOCK + 1
-    assert reclaim(cache) == 0
+    assert cache.vectors.reclaim() == 0
 
 
 def test_room_that_is_mostly_alive_is_left_alone(cache):
@@ -46,13 +44,13 @@ def test_room_that_is_mostly_alive_is_left_alone(cache):
     with cache.con:
         for chunk_id in range(1, 3 * BLOCK, 3):
             cache.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
-    assert reclaim(cache) == 0
+    assert cache.vectors.reclaim() == 0
 
 
 def test_a_small_vault_has_nothing_to_win(cache):
-    assert reclaim(cache) == 0
+    assert cache.vectors.reclaim() == 0
     fill(cache, range(1, 10))
-    assert reclaim(cache) == 0
+    assert cache.vectors.reclaim() == 0
 
 
 def test_a_year_of_edits_leaves_the_room_bounded(cache):
@@ -65,6 +63,6 @@ def test_a_year_of_edits_leaves_the_room_bounded(cache):
                 cache.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (ids[n],))
                 ids[n] = new = new + 1
         fill(cache, ids[::10])
-        reclaim(cache)
+        cache.vectors.reclaim()
     assert set(vectors(cache)) == set(ids)
     assert blocks(cache) <= 2 * len(ids) / BLOCK + 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.cache import passages
+from pipelines.cache.passages import document_text
 from pipelines.cache.verify import chunks_of
 from pipelines.domains import load
 from pipelines.indexing.ingest import index_apart, index_saved
@@ -130,9 +130,9 @@ def test_the_index_of_documents_equals_one_built_from_scratch(house):
 def test_the_text_of_a_document_is_put_together_from_its_passages(house):
     text = "\n".join(f"Line {number} says something of its own." for number in range(300))
     house.save("long.txt", text)
-    chunks = passages.chunks_of(house.cache, "long.txt")
+    chunks = house.cache.passages.chunks_of("long.txt")
     assert len(chunks) > 1
-    assert passages.document_text(chunks) == text
+    assert document_text(chunks) == text
 
 
 def test_a_format_that_a_domain_does_not_want_is_counted_but_not_indexed(house):

@@ -8,10 +8,6 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
-from pipelines.cache import graph as communities
-from pipelines.cache import graph as neighbours
-from pipelines.cache import graph as ranks
-from pipelines.cache.passages import note_facts
 from pipelines.child import Child
 from pipelines.errors import ApartStoppedError
 from pipelines.graph.ranking import rank_domain, rank_drift, ranks_are_otherwise
@@ -74,12 +70,12 @@ def test_ranks_are_due_when_a_linked_documents_format_is_no_longer_wanted_and_wh
 def test_a_note_that_links_and_is_linked_has_a_rank_and_others_have_none(house):
     fill(house)
     assert rank_domain(house.cache, PLAIN).notes == 5
-    graph = nx.DiGraph((e.source, e.target) for e in ranks.read_graph(house.cache).edges)
+    graph = nx.DiGraph((e.source, e.target) for e in house.cache.graph.read().edges)
     for path, rank in nx.pagerank(graph, tol=1e-12).items():
-        assert communities.rank_of(house.cache, path).pagerank == pytest.approx(rank, abs=1e-6)
-    assert communities.rank_of(house.cache, "alone.md") is None
-    assert neighbours.best_ranked(house.cache, None, 1) == ["hub.md"]
-    (community,) = communities.communities(house.cache, 2)
+        assert house.cache.graph.rank_of(path).pagerank == pytest.approx(rank, abs=1e-6)
+    assert house.cache.graph.rank_of("alone.md") is None
+    assert house.cache.graph.best_ranked(None, 1) == ["hub.md"]
+    (community,) = house.cache.graph.communities(2)
     assert (community.notes, community.examples[0]) == (5, "hub.md")
     assert "bread" in community.label
 
@@ -90,16 +86,16 @@ def test_ranks_over_citations_leave_other_links_out(house):
     house.write("c.md", "")
     house.index()
     rank_domain(house.cache, replace(PLAIN, pagerank_over="citations"))
-    by = {path: communities.rank_of(house.cache, path).pagerank for path in ("a.md", "b.md", "c.md")}
+    by = {path: house.cache.graph.rank_of(path).pagerank for path in ("a.md", "b.md", "c.md")}
     assert by["a.md"] is None  # its one link is no citation: for the reranking it is as a note without links
     assert by["c.md"] == pytest.approx(by["b.md"] * 1.85)
 
 
 def test_edges_that_change_while_ranks_are_computed_leave_them_behind(house):
     fill(house)
-    before = ranks.read_graph(house.cache)
+    before = house.cache.graph.read()
     house.save("a.md", "[[alone]]")
-    ranks.write_ranks(house.cache, before.generation, [], {}, "degree", by="")
+    house.cache.graph.write_ranks(before.generation, [], {}, "degree", by="")
     assert house.cache.edges.ranks_behind()
     house.now += 2
     assert due(house)
@@ -111,20 +107,20 @@ def test_a_deleted_notes_rank_goes_with_the_next_ranks(house):
     (house.root / "d.md").unlink()
     house.index()
     assert house.cache.edges.ranks_behind()
-    (community,) = communities.communities(house.cache, 9)
+    (community,) = house.cache.graph.communities(9)
     assert (community.notes, "d.md" in community.examples) == (4, False)
-    assert communities.unranked(house.cache) == 1
+    assert house.cache.graph.unranked() == 1
     rank_domain(house.cache, PLAIN)
-    assert communities.rank_of(house.cache, "d.md") is None
+    assert house.cache.graph.rank_of("d.md") is None
 
 
 def test_a_community_keeps_its_number_when_a_note_joins_it(house):
     fill(house)
     rank_domain(house.cache, PLAIN)
-    (before,) = communities.communities(house.cache, 1)
+    (before,) = house.cache.graph.communities(1)
     house.save("new.md", "[[hub]] [[a]] [[b]]")
     rank_domain(house.cache, PLAIN)
-    (after,) = communities.communities(house.cache, 1)
+    (after,) = house.cache.graph.communities(1)
     assert (after.id, after.notes) == (before.id, before.notes + 1)
 
 
@@ -151,7 +147,7 @@ def two_clusters(house) -> None:
 
 
 def divided(house) -> dict[str, int]:
-    return ranks.read_communities(house.cache)
+    return {path: community for path, (*_, community) in house.cache.graph.read_ranks().items() if community}
 
 
 def test_communities_are_louvains_where_the_domain_says_so_and_keep_their_numbers(house):
@@ -222,7 +218,7 @@ def test_centrality_and_communities_go_by_the_kinds_asked_for(house):
     for over, names in expected.items():
         rank_domain(house.cache, replace(PLAIN, central_over=over))
         assert sorted(divided(house)) == [f"{name}.md" for name in names]
-        facts = note_facts(house.cache, [f"{name}.md" for name in "abcd"])
+        facts = house.cache.passages.note_facts([f"{name}.md" for name in "abcd"])
         assert {path[0] for path, one in facts.items() if one.centrality is not None} == set(names)
-        assert communities.unranked(house.cache) == 4 - len(names)
-        assert sum(found.notes for found in communities.communities(house.cache, 9)) == len(names)
+        assert house.cache.graph.unranked() == 4 - len(names)
+        assert sum(found.notes for found in house.cache.graph.communities(9)) == len(names)

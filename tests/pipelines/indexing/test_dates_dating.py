@@ -8,7 +8,6 @@ import shutil
 
 import pytest
 
-from pipelines.cache.passages import node
 from pipelines.indexing.dates import date_notes, dates_are_behind
 from pipelines.model import DateOrder, Domain
 from pipelines.vault.obsidian import read_daily_format
@@ -36,7 +35,7 @@ def committed(house):
 
 
 def said(house, path):
-    return node(house.cache, path).dates.said
+    return house.cache.passages.node(path).dates.said
 
 
 def test_notes_have_the_dates_of_their_commits_once_these_are_read(committed):

@@ -12,7 +12,6 @@ import pytest
 
 from pipelines.cache.cache import Cache
 from pipelines.cache.leases import MAX_ATTEMPTS
-from pipelines.cache.passages import node
 from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoundError
 from pipelines.indexing.deletions import Release
 from pipelines.indexing.ingest import TEXTS_AT_ONCE, embed_pending, index_saved, index_words
@@ -42,7 +41,7 @@ def test_a_renamed_note_embeds_nothing_and_leaves_its_old_path(house):
     (house.root / "a.md").rename(house.root / "b.md")
     house.notice("a.md", "b.md")
     assert house.drain() == []
-    assert node(house.cache, "a.md") is None
+    assert house.cache.passages.node("a.md") is None
     assert house.picture() == house.scratch_picture()
 
 
@@ -297,7 +296,7 @@ def test_what_cannot_be_indexed_is_parked_with_its_reason_and_nothing_else_is_lo
         house.write("bad.md", data)
     house.write("good.md", "Findable.")
     house.index()
-    (row,) = house.cache.ledger.parked_rows()
+    (row,) = house.parked()
     assert (row[0], row[1]) == ("bad.md", kind)
     assert row[2].startswith(reason), "the path is beside the reason, not in it"
     assert house.cache.counts().notes == 1
@@ -401,7 +400,7 @@ def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
         house.now += 5
     counts = house.cache.counts()
     assert (counts.vectors, counts.vectors_pending, counts.parked) == (5, 0, 1)
-    assert house.cache.ledger.parked_rows()[0][:2] == ("3.md", "bad-vector")
+    assert house.parked()[0][:2] == ("3.md", "bad-vector")
 
 
 def test_a_model_that_breaks_parks_no_note_and_words_are_found_meanwhile(house):
@@ -454,7 +453,7 @@ def test_a_note_that_kills_its_worker_is_parked_alone_after_three_attempts(house
             index_words(house.cache, house.ingest)
         house.cache.leases.free_those_of_the_dead(lambda _: False)
     assert deaths == MAX_ATTEMPTS
-    (row,) = house.cache.ledger.parked_rows()
+    (row,) = house.parked()
     assert row[:2] == ("3.md", "crash")
     assert row[2].startswith("it ended its worker 3 times")
     assert house.cache.counts().notes == 4
@@ -476,7 +475,7 @@ def test_a_note_whose_embedding_kills_its_worker_is_parked_alone_and_keeps_its_w
             embed_pending(house.cache, house.ingest)
         house.cache.leases.free_those_of_the_dead(lambda _: False)
     assert deaths == MAX_ATTEMPTS
-    ((path, kind, _),) = house.cache.ledger.parked_rows()
+    ((path, kind, _),) = house.parked()
     assert (path, kind, house.cache.counts().notes) == ("3.md", "crash", 4)
     assert not any("Note 3." in text for text in house.embedder.texts)
     words = [row[4] for row in house.picture()["chunks"]]

@@ -112,7 +112,7 @@ def test_a_note_that_takes_too_much_memory_is_parked_alone_and_says_so(house, ap
     house.notice("heavy.md", "light.md")
     apart_house.together()
     assert apart_house.alone().parked == 1
-    ((path, kind, reason),) = house.cache.ledger.parked_rows()
+    ((path, kind, reason),) = house.parked()
     assert (path, kind) == ("heavy.md", "memory")
     assert "needs more than 0.2 GiB of memory to parse; split it" in reason
     assert [row[0] for row in house.picture()["nodes"]] == ["light.md"]
@@ -123,7 +123,11 @@ def test_a_note_that_is_set_apart_is_not_taken_again_with_the_others(house, apar
     house.notice("heavy.md")
     apart_house.together()
     leases = house.cache.leases
-    assert (leases.owes("words", together=True), leases.owes_saves(), leases.owes_apart()) == (
+    assert (
+        leases.owes("words", "together"),
+        leases.owes("words", "saves"),
+        leases.owes("words", "apart"),
+    ) == (
         False,
         False,
         True,
@@ -159,7 +163,7 @@ def test_a_note_that_ends_its_parser_each_time_is_parked_and_no_other_note_is(
         apart_house.together()
         apart_house.alone()
         house.now += 100
-    assert [row[:2] for row in house.cache.ledger.parked_rows()] == [("heavy.md", "crash")]
+    assert [row[:2] for row in house.parked()] == [("heavy.md", "crash")]
     assert house.cache.counts().notes == 1
 
 
@@ -170,7 +174,7 @@ def test_an_error_of_the_parser_parks_the_note_with_it(house, apart_house, inter
     house.notice("heavy.md")
     apart_house.together()
     apart_house.alone()
-    ((path, kind, reason),) = house.cache.ledger.parked_rows()
+    ((path, kind, reason),) = house.parked()
     assert (path, kind) == ("heavy.md", "internal-error")
     assert "odd" in reason
 
@@ -218,7 +222,7 @@ def test_a_worker_that_stops_gives_the_note_back_untried(house, apart_house, int
     threading.Timer(0.5, apart_house.parser.stop).start()
     apart_house.alone()
     row = house.cache.ledger.row("heavy.md")
-    assert (row.pending, row.attempts, house.cache.leases.owes_apart()) == (True, 0, True)
+    assert (row.pending, row.attempts, house.cache.leases.owes("words", "apart")) == (True, 0, True)
 
 
 def test_nothing_in_the_current_folder_is_run(house, apart_house, monkeypatch):

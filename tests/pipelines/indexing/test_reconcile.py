@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.cache.graph import links_in_state
 from pipelines.domains import Registry, load
 from pipelines.errors import VaultNotFoundError
 from pipelines.indexing.reconcile import check_paths, reconcile, rehash
@@ -105,7 +104,7 @@ def test_two_files_with_one_name_in_two_unicode_forms_are_both_parked_and_report
     house.write("caf\u00e9.md", "Composed.")
     house.write("cafe\u0301.md", "Decomposed.")
     house.index()
-    rows = house.cache.ledger.parked_rows()
+    rows = house.parked()
     assert [row[1] for row in rows] == ["name-collision"] * 2
     assert house.cache.counts().notes == 0
 
@@ -174,7 +173,7 @@ def test_a_link_to_a_note_whose_deletion_another_domain_holds_is_not_broken(hous
     else:
         reports = check_paths(house.root, registry, caches, runs, max_bytes=1000)
     assert reports["fitness"].held == 25
-    broken = [link.target for link in links_in_state(caches["rest"], "broken", 10)]
+    broken = [link.target for link in caches["rest"].graph.links_in_state("broken", 10)]
     assert broken == ["nowhere"]
     siblings = [caches["fitness"].path]
     told = verify(caches["rest"], replace(house.ingest, domain="rest", siblings=lambda: siblings), registry)
@@ -311,11 +310,11 @@ def test_a_name_that_collides_later_parks_both_notes_and_frees_the_one_that_stay
     house.save("caf\u00e9.md", "Composed.")
     house.write("cafe\u0301.md", "Decomposed.")
     house.index()
-    assert [kind for _, kind, _ in house.cache.ledger.parked_rows()] == ["name-collision"] * 2
+    assert [kind for _, kind, _ in house.parked()] == ["name-collision"] * 2
     assert house.picture() == house.scratch_picture()
     (house.root / "cafe\u0301.md").unlink()
     house.index()
-    assert house.cache.ledger.parked_rows() == []
+    assert house.parked() == []
     assert house.picture() == house.scratch_picture()
 
 
@@ -324,16 +323,16 @@ def test_a_note_that_was_too_large_for_another_reason_says_the_new_reason(house)
     house.index()
     house.write("cafe\u0301.md", "")
     house.index()
-    assert [kind for _, kind, _ in house.cache.ledger.parked_rows()] == ["name-collision"] * 2
+    assert [kind for _, kind, _ in house.parked()] == ["name-collision"] * 2
 
 
 def test_a_raised_limit_takes_up_the_notes_that_were_too_large(house):
     house.write("big.md", b"x" * (MAX_BYTES + 1))
     house.index()
-    assert [kind for _, kind, _ in house.cache.ledger.parked_rows()] == ["too-large"]
+    assert [kind for _, kind, _ in house.parked()] == ["too-large"]
     report = reconcile(house.root, load(house.root), {"vault": house.cache}, max_bytes=MAX_BYTES + 1)["vault"]
     assert [event.path for event in report.events] == ["big.md"]
-    assert house.cache.ledger.parked_rows() == []
+    assert house.parked() == []
 
 
 def test_a_saved_note_with_an_accent_is_checked_alone(house):

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.ledger import want_version
 from pipelines.domains import load
 from pipelines.errors import NoteChangedError
 from pipelines.indexing.ingest import index_saved, index_words
@@ -81,7 +80,7 @@ def test_the_words_that_an_earlier_pipeline_chose_are_no_difference(filled):
     sql, difference = DRIFT["words other"]
     filled.cache.con.execute(sql)
     assert found(filled) == {difference}
-    want_version(filled.cache.con, filled.cache.ledger, filled.cache.meta.pipeline)
+    filled.cache.ledger.want_version(filled.cache.meta.pipeline)
     assert found(filled) == set()
     filled.drain()
     assert found(filled) == set()
@@ -341,7 +340,7 @@ def test_a_note_that_became_a_fifo_is_found_and_parked(filled):
     assert ("hash", "river.md") in found(filled)
     mend(filled)
     assert look(filled).differences == ()
-    assert [path for path, _, _ in filled.cache.ledger.parked_rows()] == ["river.md"]
+    assert [path for path, _, _ in filled.parked()] == ["river.md"]
 
 
 def test_a_mass_of_notes_that_is_gone_is_reported_and_not_deleted(filled):

@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.cache import passages, search
 from pipelines.cache.cache import Cache
-from pipelines.cache.dates import keep_commits
 from pipelines.cache.schema import CacheMeta, build
 from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
@@ -22,6 +20,7 @@ from pipelines.graph.ranking import rank_domain
 from pipelines.maintenance.rebuild import build_beside
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
+from pipelines.notes.lexical import LexicalQuery
 from pipelines.search.find import prepare
 from pipelines.sqlite import connect
 from tests.pipelines.conftest import House
@@ -113,7 +112,7 @@ def built(tmp_path_factory, tiny_embedder, files):
     for path, text in NOTES.items():
         house.write(path, text)
     finish(house)
-    keep_commits(house.cache.con, "head", [("garden.md", None, None, 0)])
+    house.cache.dates.keep_commits("head", [("garden.md", None, None, 0)])
     house.cache.con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     kept = whole_picture(house)
     house.cache.close()
@@ -195,10 +194,10 @@ def answers(house):
     for question in QUESTIONS:
         vector = house.embedder._embedder.encode_query(question)
         for chunks in (
-            search.nearest(house.cache, vector, 20),
-            search.matching(house.cache, " OR ".join(f'"{word}"' for word in question.split()), 20),
+            house.cache.search.nearest(vector, 20),
+            house.cache.search.matching(LexicalQuery(dict.fromkeys(question.split(), 1)), 20),
         ):
-            paths = passages.chunk_paths(house.cache, [chunk for chunk, _ in chunks])
+            paths = house.cache.passages.chunk_paths([chunk for chunk, _ in chunks])
             found.append([(paths.get(chunk), round(score, 4)) for chunk, score in chunks])
     return found
 
@@ -399,5 +398,5 @@ def test_the_time_of_a_note_follows_its_file_without_its_being_indexed_again(hou
     os.utime(file, (when.timestamp(), when.timestamp()))
     house.notice("river.md")
     assert house.cache.counts().pending == 0
-    assert passages.node(house.cache, "river.md").modified == "2020-02-02T00:00:00+00:00"
+    assert house.cache.passages.node("river.md").modified == "2020-02-02T00:00:00+00:00"
     assert look(house).differences == ()

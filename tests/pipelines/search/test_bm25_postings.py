@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache import search
 from pipelines.cache.cache import Cache
+from pipelines.cache.search import Search
 from pipelines.indexing.ingest import index_words
 from pipelines.question import read_question
 from pipelines.search import bm25 as module
 from pipelines.search.bm25 import WordPostings, _best
-from pipelines.sqlite import snapshot
 from tests.pipelines.conftest import House
 
 QUERIES = [
@@ -49,9 +48,9 @@ TEXTS = [
 
 def agree(words, cache, query, depth=60, only=None):
     wanted = read_question(query).wanted
-    with snapshot(cache.con):
+    with cache.snapshot():
         ours = words.look_up(cache, wanted).scores().best(depth, only)
-        theirs = search.matching(cache, wanted.expression(), depth, only)
+        theirs = cache.search.matching(wanted, depth, only)
     assert dict(ours) == pytest.approx(dict(theirs), rel=1e-6)
     assert [score for _, score in ours] == sorted((score for _, score in ours), reverse=True)
 
@@ -79,7 +78,7 @@ def test_they_find_what_fts5_finds(house, words):
 def test_only_some_chunks_can_be_asked(house, words):
     write_many(house, 40)
     words.follow(house.cache)
-    some = sorted(search.chunks_with_vectors(house.cache, None))[::3]
+    some = sorted(house.cache.search.chunks_with_vectors(None))[::3]
     for query in QUERIES:
         agree(words, house.cache, query, only=some)
         agree(words, house.cache, query, only=[*some, 10_000])
@@ -127,10 +126,10 @@ def test_only_the_end_of_a_list_is_read_again(house, words, monkeypatch):
     write_many(house, 20)
     words.follow(house.cache)
     agree(words, house.cache, "garden")
-    newest = search.newest_chunk(house.cache)
+    newest = house.cache.search.newest_chunk()
     read = []
-    occurrences = search.occurrences
-    monkeypatch.setattr(search, "occurrences", lambda *asked: read.append(asked[1:]) or occurrences(*asked))
+    occurrences = Search.occurrences
+    monkeypatch.setattr(Search, "occurrences", lambda *asked: read.append(asked[1:]) or occurrences(*asked))
     agree(words, house.cache, "garden")
     house.save("3.md", "A garden.")
     agree(words, house.cache, "garden")
@@ -260,7 +259,7 @@ def test_memory_equals_fts5_whatever_is_committed_by_others_meanwhile(tiny_embed
         def ask():
             cache = Cache.open(base / "state" / "cache-vault.1.db")
             while not stop.is_set():
-                with snapshot(cache.con):
+                with cache.snapshot():
                     for query in QUERIES:
                         words.look_up(cache, read_question(query).wanted).scores()
             cache.close()
@@ -329,7 +328,7 @@ def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
     write_many(house, 20)
     words.follow(house.cache)
     old = Cache.open(house.cache.path)
-    with snapshot(old.con):
+    with old.snapshot():
         found = words.look_up(old, read_question("walrus garden").wanted).scores().best(60)
         house.save("3.md", "A walrus in the garden.")
         (house.root / "4.md").unlink()

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.cache import passages
 from pipelines.domains import load
 from pipelines.question import read_question
 from pipelines.search.ablation import without
@@ -69,7 +68,7 @@ def ranked(house, query, way=lambda source: source, **given):
 
 
 def place_of(house, hit):
-    return passages.chunk_rows(house.cache, [hit.chunk_id])[hit.chunk_id].section
+    return house.cache.passages.chunk_rows([hit.chunk_id])[hit.chunk_id].section
 
 
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pipelines.cache.cache import Cache
 from pipelines.search.code import SymbolNames, asked_names, lift_symbols, overlap
-from pipelines.sqlite import snapshot
 
 DOMAINS = "vault:\n  legacy: true\n  formats: [md, code]\n"
 MONEY = '''\
@@ -171,7 +170,7 @@ def test_what_was_defined_in_a_file_that_is_gone_counts_no_longer(tree):
 def test_a_question_that_began_before_a_save_does_not_undo_what_was_taken_in(tree):
     names = SymbolNames()
     earlier, read = Cache.open(tree.cache.path), []
-    with snapshot(earlier.con):
+    with earlier.snapshot():
         assert len(names.definitions(earlier, ["round_to_tenth"], ())) == 1
         tree.save("more.py", "def round_to_cent(value):\n    return value\n")
         assert defined(tree, "round_to_cent", names) == [("more.py", "round_to_cent")]

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache import passages
 from pipelines.model import Domain
 from pipelines.question import read_question
 from pipelines.search.domains import Placed, merge_by_rank
@@ -38,7 +37,7 @@ def group(cache, slug, notes):
             Ranking([], {}),
             Hit(
                 path,
-                min(row.chunk_id for row in passages.chunks_of(cache, path)),
+                min(row.chunk_id for row in cache.passages.chunks_of(path)),
                 {"meaning": 0.5},
                 {"named": 1.2} if is_named else {},
             ),

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.cache import passages
-from pipelines.cache.passages import chunk_paths
 from pipelines.errors import CacheCorruptError
 from pipelines.model import Decay, Domain
 from pipelines.question import read_question
@@ -21,7 +20,6 @@ from pipelines.search import rank as layers
 from pipelines.search.bm25 import WordPostings, read_words
 from pipelines.search.domains import FederatedSearch
 from pipelines.search.rank import Source, depth_for, rank_notes
-from pipelines.sqlite import snapshot
 from tests.pipelines.conftest import housed
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -109,7 +107,7 @@ def test_a_domain_without_notes_changes_no_order(houses, query):
 
 
 def from_memory(house, wanted):
-    with snapshot(house.cache.con):
+    with house.cache.snapshot():
         return WordPostings().look_up(house.cache, wanted)
 
 
@@ -124,7 +122,7 @@ def test_bm25_counts_over_all_domains_as_over_one_that_has_all_their_notes(house
     found = {slug: look_up(houses[slug], wanted) for slug in [*FOLDERS, "whole"]}
     over = reduce(add, (found[slug].statistics for slug in FOLDERS))
     assert over == found["whole"].statistics
-    paths = {slug: chunk_paths(houses[slug].cache, [*range(100)]) for slug in found}
+    paths = {slug: houses[slug].cache.passages.chunk_paths([*range(100)]) for slug in found}
     expected = {paths["whole"][chunk]: score for chunk, score in found["whole"].scores().best(100)}
     ours = {
         paths[slug][chunk]: score

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.cache import passages
 from pipelines.domains import load
 from pipelines.question import read_question
 from pipelines.search.excerpts import split_sentences
@@ -54,7 +53,7 @@ def test_a_hit_is_stale_where_the_file_is_not_as_it_was_indexed(filled):
 def test_a_note_that_is_ignored_from_now_on_is_no_hit_although_it_is_not_removed_yet(filled):
     filled.write(".everindexignore", "touched.md\n")
     filled.reconcile()
-    assert passages.chunks_of(filled.cache, "touched.md")
+    assert filled.cache.passages.chunks_of("touched.md")
     assert asked(filled, "garden").keys() == {"same.md", "longer.md", "gone.md", "noticed.md"}
 
 
@@ -94,9 +93,9 @@ def test_a_sentence_at_the_edge_of_a_passage_is_shown_whole(house):
     ]
     house.write("Beds.md", "# Beds\n\n" + " ".join(sentences))
     house.index()
-    chunks = passages.chunks_of(house.cache, "Beds.md")
+    chunks = house.cache.passages.chunks_of("Beds.md")
     assert len(chunks) > 2
-    around = passages.text_around(house.cache, [chunk.chunk_id for chunk in chunks], 400)
+    around = house.cache.passages.text_around([chunk.chunk_id for chunk in chunks], 400)
     cuts = 0
     for chunk in chunks:
         one = Found(

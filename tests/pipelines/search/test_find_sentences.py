@@ -4,13 +4,6 @@ import numpy as np
 import pytest
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.passages import (
-    chunks_of,
-    keep_quantized,
-    owed_texts,
-    owes_sentences,
-    quantized_of_chunks,
-)
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.search.excerpts import split_sentences
 from pipelines.search.find import BUDGET_SECONDS, SentenceVectors, prepare
@@ -90,7 +83,7 @@ def prepare_all(house, encode):
 
 
 def chunk(house, path):
-    (found,) = chunks_of(house.cache, path)
+    (found,) = house.cache.passages.chunks_of(path)
     return found
 
 
@@ -104,7 +97,7 @@ def test_prepared_sentences_are_as_similar_as_encoded_ones_and_cost_nothing(hous
     row = chunk(house, "a.md")
     sentences = [s.text for s in split_sentences(row.text)]
     question = encode(["the river"])[0]
-    quantized = quantized_of_chunks(house.cache, [row.chunk_id])[row.chunk_id]
+    quantized = house.cache.passages.quantized_of_chunks([row.chunk_id])[row.chunk_id]
     made = SentenceVectors(encode).similarities(question)(sentences, None)
     assert SentenceVectors(never).similarities(question)(sentences, quantized) == pytest.approx(
         made, abs=0.01
@@ -115,7 +108,7 @@ def test_another_version_splits_and_prepares_every_text_again(house, encode):
     house.save("a.md", NOTE)
     assert prepare_all(house, encode) == 3
     Cache.create(house.cache.path, replace(house.cache.meta, pipeline="another")).close()
-    assert owes_sentences(house.cache)
+    assert house.cache.passages.owed_sentences(1)
     assert prepare_all(house, encode) == 3
 
 
@@ -123,13 +116,15 @@ def test_only_what_is_new_is_prepared(house, encode):
     house.save("a.md", NOTE)
     house.save("b.md", "Sleep comes at night.")
     assert prepare_all(house, encode) == 4
-    assert not owes_sentences(house.cache)
+    assert not house.cache.passages.owed_sentences(1)
     house.save("b.md", "Sleep comes in winter.")
     (house.root / "a.md").rename(house.root / "c.md")
     house.index()
-    assert list(owed_texts(house.cache, 10).values()) == ["Sleep comes in winter."]
+    assert list(house.cache.passages.owed_sentences(10).values()) == ["Sleep comes in winter."]
     assert prepare_all(house, encode) == 1
-    assert chunk(house, "c.md").chunk_id in quantized_of_chunks(house.cache, [chunk(house, "c.md").chunk_id])
+    assert chunk(house, "c.md").chunk_id in house.cache.passages.quantized_of_chunks(
+        [chunk(house, "c.md").chunk_id]
+    )
 
 
 def test_it_stops_when_it_is_enough_and_goes_on_later(house, encode):
@@ -146,9 +141,9 @@ def test_a_text_whose_sentences_give_no_vectors_is_not_tried_for_ever(house):
 
     house.save("a.md", NOTE)
     prepare_all(house, bad)
-    assert not owes_sentences(house.cache)
+    assert not house.cache.passages.owed_sentences(1)
     row = chunk(house, "a.md")
-    quantized = quantized_of_chunks(house.cache, [row.chunk_id])[row.chunk_id]
+    quantized = house.cache.passages.quantized_of_chunks([row.chunk_id])[row.chunk_id]
     assert SentenceVectors(Encoder()).similarities(QUESTION)(["a"], quantized) == pytest.approx(
         [np.cos(0.1)], abs=1e-3
     )
@@ -158,8 +153,8 @@ def test_codes_of_another_dimension_are_not_used(house, encode):
     house.save("a.md", NOTE)
     prepare_all(house, encode)
     ((text_hash,),) = house.cache.con.execute("SELECT text_hash FROM vault_sentence").fetchall()
-    keep_quantized(house.cache, {text_hash: np.ones((3, 31), np.int8)})
-    assert quantized_of_chunks(house.cache, [chunk(house, "a.md").chunk_id]) == {}
+    house.cache.passages.keep_quantized({text_hash: np.ones((3, 31), np.int8)})
+    assert house.cache.passages.quantized_of_chunks([chunk(house, "a.md").chunk_id]) == {}
 
 
 def test_what_is_prepared_goes_with_the_vector(house, encode):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache import passages
 from pipelines.model import Domain
 from pipelines.question import read_question
 from pipelines.search import judgement
@@ -52,7 +51,7 @@ def judge(source, hits, query):
 
 
 def hit_of(source, path, **scores):
-    chunk = passages.chunks_of(source.cache, path)[0]
+    chunk = source.cache.passages.chunks_of(path)[0]
     return Found("d", Hit(path, chunk.chunk_id, {"meaning": 0.5}, scores), chunk)
 
 
@@ -94,7 +93,7 @@ def test_a_passage_with_all_of_the_words_is_a_match_however_common_they_are(sour
 
 
 def test_words_on_both_sides_of_where_a_section_is_cut_count_together(source):
-    before, after = passages.chunks_of(source.cache, "long.md")
+    before, after = source.cache.passages.chunks_of("long.md")
     assert ("gate" in before.text, "garden" in before.text) == (True, False)
     assert ("gate" in after.text, "garden" in after.text) == (False, True)
     assert rated(source, "garden gate", "long.md") != ["none"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.cache.search import cosines
 from pipelines.filters import Filters, parse_filters
 from pipelines.search.operators import passing_chunks
 from pipelines.search.thresholds import MINILM, lowest_cosine
@@ -20,7 +19,7 @@ def written(house):
 
 def test_only_passages_with_that_cosine_pass(written, house):
     (question,) = house.embedder.encode_documents(["garden soil"])
-    known = cosines(written, question, [1, 2, 3])
+    known = written.search.cosines(question, [1, 2, 3])
     for lowest in (-1.0, *known.values(), 1.0):
         found = passing_chunks(written, Filters(min_similarity=lowest), (), question)
         assert set(found) == {chunk for chunk, cosine in known.items() if cosine >= lowest}

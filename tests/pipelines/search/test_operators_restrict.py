@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache import passages
 from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
 from pipelines.question import read_question
@@ -179,7 +178,7 @@ def test_what_is_not_wanted_is_no_part_of_the_question():
 
 def why_none(house, query, only=None):
     """Return why a question finds nothing among all notes, or among those that pass its filters."""
-    ids = only and [chunk.chunk_id for path in only for chunk in passages.chunks_of(house.cache, path)]
+    ids = only and [chunk.chunk_id for path in only for chunk in house.cache.passages.chunks_of(path)]
     source = Source(DOMAIN, house.cache, None, ids)
     return nothing_left([source], read_question(query, NO_FILTERS if only is None else Filters(has=("tag",))))
 
@@ -247,7 +246,7 @@ def test_a_question_with_any_characters_between_its_quotes_and_minus_signs_can_b
     asked = read_question(query).signs
     why_none(house, query)
     left = restricted(house.cache, read_question(query), None)
-    (chunk,) = passages.chunks_of(house.cache, "katakana.md")
+    (chunk,) = house.cache.passages.chunks_of("katakana.md")
     kept = (asked.asks or not asked) and why_not(house.cache, read_question(query), "katakana.md") is None
     assert (left is None or chunk.chunk_id in left) == kept
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.cache.dates import keep_commits
 from pipelines.model import Decay, Domain, as_iso
 from pipelines.question import read_question
 from pipelines.search.explain import reason, standing
@@ -155,11 +154,11 @@ def test_what_was_committed_long_ago_gets_no_bonus_for_the_time_of_its_file(link
     files = [
         (path, at, at, int((linked.root / path).stat().st_mtime_ns // 10**9)) for path, at in commits.items()
     ]
-    keep_commits(linked.cache.con, "head", files)
+    linked.cache.dates.keep_commits("head", files)
     try:
         ranking = rank_notes(source(linked, LIFT), read_question("river harvest"), depth_for(10), later)
     finally:
-        keep_commits(linked.cache.con, "", [])
+        linked.cache.dates.keep_commits("", [])
     recency = {hit.path: hit.signals["recency"] for hit in ranking.hits}
     assert recency["mills.md"] == 0.0
     assert recency["locks.md"] == recency["weirs.md"] > 0.0

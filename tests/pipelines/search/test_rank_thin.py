@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache import passages
 from pipelines.question import read_question
 from pipelines.search.rank import MOSTLY_LINKS, lessen_thin, share_of_links
 from tests.pipelines.conftest import housed
@@ -34,7 +33,7 @@ def cache(tmp_path_factory, tiny_embedder):
 
 def lost(cache, query, signal="link_list"):
     """Return the sections that lose by a signal, of all notes' chunks with an equal score."""
-    chunks = [chunk for path in NOTES for chunk in passages.chunks_of(cache, path)]
+    chunks = [chunk for path in NOTES for chunk in cache.passages.chunks_of(path)]
     fused = lessen_thin(
         cache, read_question(query), [(chunk.chunk_id, {"meaning": 0.4, "words": 0.1}) for chunk in chunks]
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache import search as store
 from pipelines.cache.cache import Cache
+from pipelines.cache.search import Search
 from pipelines.search.bm25 import Compared
 from pipelines.search.vectors import QuantizedVectors, _best
 
@@ -27,7 +27,7 @@ def question(house, text):
 def agree(house, quantized, text, depth, only=None):
     vector = question(house, text)
     ours = quantized.nearest(house.cache, vector, depth, only)
-    theirs = store.nearest(house.cache, vector, depth, only)
+    theirs = house.cache.search.nearest(vector, depth, only)
     assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1e-5)
     assert {chunk for chunk, _ in ours} == {chunk for chunk, _ in theirs}
 
@@ -65,7 +65,7 @@ def test_they_find_what_a_scan_of_the_vectors_finds(house, quantized):
 def test_only_some_chunks_can_be_asked(house, quantized):
     write_many(house, 40)
     quantized.follow(house.cache)
-    some = sorted(store.chunks_with_vectors(house.cache, None))[::3]
+    some = sorted(house.cache.search.chunks_with_vectors(None))[::3]
     agree(house, quantized, "bread", 10, some)
     assert quantized.nearest(house.cache, question(house, "bread"), 10, []) == []
 
@@ -77,7 +77,7 @@ def test_they_follow_what_is_saved_and_deleted(house, quantized):
     (house.root / "4.md").unlink()
     house.index()
     quantized.follow(house.cache)
-    assert len(quantized) == len(store.chunks_with_vectors(house.cache, None))
+    assert len(quantized) == len(house.cache.search.chunks_with_vectors(None))
     for text in WORDS:
         agree(house, quantized, text, 5)
 
@@ -86,7 +86,7 @@ def test_only_what_changed_is_read_again(house, quantized, monkeypatch):
     write_many(house, 20)
     quantized.follow(house.cache)
     read = []
-    monkeypatch.setattr(store, "chunks_with_vectors", lambda _, only: read.append(only) or set(only))
+    monkeypatch.setattr(Search, "chunks_with_vectors", lambda _, only: read.append(only) or set(only))
     quantized.follow(house.cache)
     house.save("3.md", "A boat on the river in winter.")
     quantized.follow(house.cache)
@@ -151,7 +151,7 @@ def test_quantized_vectors_equal_the_cache_whatever_is_committed_by_others_meanw
             assert quantized.compare(reader, 0, 2**62, 100).differing == 0
         writer.result()
     quantized.follow(reader)
-    assert quantized._rows.keys() == store.chunks_with_vectors(reader, None)
+    assert quantized._rows.keys() == reader.search.chunks_with_vectors(None)
     reader.close()
 
 
@@ -161,7 +161,7 @@ def test_a_chunk_that_went_since_is_not_served(house, quantized):
     (house.root / "0.md").unlink()
     house.index()
     served = quantized.nearest(house.cache, question(house, "bread"), 10)
-    assert {chunk for chunk, _ in served} <= store.chunks_with_vectors(house.cache, None)
+    assert {chunk for chunk, _ in served} <= house.cache.search.chunks_with_vectors(None)
 
 
 def test_rows_are_used_again_and_room_grows(house, quantized):

@@ -170,7 +170,7 @@ def test_a_note_whose_file_is_gone_is_left_out_unless_the_vault_is_unavailable(h
         house.write(f"{name}.md", text)
     house.index()
     (house.root / "B.md").unlink()
-    question = house.cache.vectors(
+    question = house.cache.vectors.of(
         [h for (h,) in house.cache.con.execute("SELECT text_hash FROM vault_chunk WHERE path = 'B.md'")]
     ).popitem()[1]
     for root, expected in ((house.root, {"A.md", "C.md"}), (None, {"A.md", "B.md", "C.md"})):

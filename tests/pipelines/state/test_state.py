@@ -110,14 +110,14 @@ def test_every_subject_is_tried():
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda one: one.name)
 @pytest.mark.parametrize("written", ["", "{", "17", "null", '[["x"]]'])
 def test_a_value_that_does_not_fit_is_no_fact(state, subject, written):
-    state.con.execute("INSERT INTO fact VALUES (?, ?, 0, 0)", (subject.key("vault"), written))
+    state._con.execute("INSERT INTO fact VALUES (?, ?, 0, 0)", (subject.key("vault"), written))
     assert state.get(subject, "vault") is None
 
 
 @pytest.mark.parametrize("subject", [HELD, COMPARISON, EMBEDDING_SPEED, EMBEDDER, WATCHER, RELOADED, MEMORY])
 @pytest.mark.parametrize("written", ['{"count": "many"}', '{"examples": [1], "found": {}, "mode": "events"}'])
 def test_a_value_that_lacks_what_it_should_have_is_no_fact(state, subject, written):
-    state.con.execute("INSERT INTO fact VALUES (?, ?, 0, 0)", (subject.key("vault"), written))
+    state._con.execute("INSERT INTO fact VALUES (?, ?, 0, 0)", (subject.key("vault"), written))
     assert state.get(subject, "vault") is None
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.notes import Rules, private_notes
+from pipelines.cache.notes import Rules
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import parse_filters
@@ -263,7 +263,7 @@ def test_what_is_stored_decides_as_the_note_itself_would(store, tags, folders, o
             warnings=note.warnings,
         )
     }
-    assert private_notes(cache, Rules(compared(settings))).notes == wanted
+    assert cache.notes.private(Rules(compared(settings))).notes == wanted
 
 
 def test_a_link_to_a_private_note_is_a_broken_one(questions, resources):

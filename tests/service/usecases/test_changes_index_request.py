@@ -270,7 +270,7 @@ def test_a_request_without_a_waiting_caller_leaves_no_reply(settings, questions,
     requests.index("Soil.md", wait=False)
     with worker(settings):
         assert requests.index("Soil.md", wait=True).findable
-    assert select(questions.resources.state().con, "SELECT key FROM fact WHERE key LIKE 'looked-at%'") == []
+    assert select(questions.resources.state()._con, "SELECT key FROM fact WHERE key LIKE 'looked-at%'") == []
 
 
 def test_a_request_that_waited_for_a_day_is_carried_out(settings, vault, questions, requests, monkeypatch):

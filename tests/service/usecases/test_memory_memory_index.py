@@ -7,15 +7,13 @@ from threading import Thread
 
 import pytest
 
-from pipelines.cache import search
 from pipelines.cache.cache import Cache
-from pipelines.cache.search import matching
+from pipelines.cache.search import Search
 from pipelines.errors import CacheCorruptError
 from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.question import read_question
 from pipelines.search.bm25 import WordPostings
-from pipelines.sqlite import snapshot
 from queue_config.settings import Settings
 from service.runtime.lock import only_one
 from service.usecases.maintenance import describe, verify_caches
@@ -75,9 +73,9 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
     questions = View(resources, wait_for_model=True)
     questions.load_models()
     questions.follow_commits()
-    newest, calls = search.newest_chunk, []
+    newest, calls = Search.newest_chunk, []
 
-    def interrupted(cache):
+    def interrupted(self):
         calls.append(1)
         if len(calls) == at:
             worker = Thread(
@@ -85,19 +83,19 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
             )
             worker.start()
             worker.join()
-        return newest(cache)
+        return newest(self)
 
-    monkeypatch.setattr("pipelines.search.bm25.store.newest_chunk", interrupted)
+    monkeypatch.setattr(Search, "newest_chunk", interrupted)
     for _ in range(3):
         questions.search(read_question("garden"), 10)
     assert len(calls) >= at
     (domain,) = resources.domains()
     cache = resources.reader(domain)
-    with snapshot(cache.con):
+    with cache.snapshot():
         found = (
             questions._in_memory.words(cache).look_up(cache, read_question("garden").wanted).scores().best(10)
         )
-    expected = matching(cache, read_question("garden").wanted.expression(), 10)
+    expected = cache.search.matching(read_question("garden").wanted, 10)
     assert found == [(chunk, pytest.approx(score)) for chunk, score in expected]
     assert len(expected) == 3
 

@@ -81,7 +81,7 @@ def park(resources, *paths, kind="too-large"):
     cache = resources.cache(domain)
     seen = [(FoundFile(path, path, 1, 1, n), f"hash of {path}") for n, path in enumerate(paths)]
     cache.ledger.record(domain.slug, seen, [], priority=LOW_PRIORITY)
-    for row in cache.leases.take("words", 100, "worker", list(paths)):
+    for row in cache.leases.take("words", 100, "worker"):
         cache.park(row, kind, f"{row.path} is wrong")
 
 
@@ -380,7 +380,7 @@ def test_a_forgotten_note_is_shown_no_more_until_it_changes_and_fails_again(reso
     cache = resources.cache(domain)
     changed = [(FoundFile("a.md", "a.md", 2, 2, 0), "another hash")]
     cache.ledger.record(domain.slug, changed, [], priority=LOW_PRIORITY)
-    (row,) = cache.leases.take("words", 1, "worker", ["a.md"])
+    (row,) = cache.leases.take("words", 1, "worker")
     cache.park(row, "too-large", "still wrong")
     found = operator.get("/ops/parked.json").json()
     assert ([note["path"] for note in found["notes"]], found["forgotten"]) == (["a.md", "c.md"], 1)
