@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks.command import conditions, p95, parser
 from benchmarks.made_up import WORDS, word, write_vault
 from benchmarks.running import Service, save_to_searchable, wait
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.indexing.ingest import index_saved
 from pipelines.indexing.reconcile import check_paths
 from pipelines.notes.chunk import chunk_note
@@ -78,7 +78,7 @@ def first_index(service: Service, size: int) -> Iterator[tuple[str, float]]:
     yield "memory of the worker after it, MB", service.memory()["worker"] / 1e6
     (domain,) = service.health()["domains"].values()
     service.stop()
-    cache = Cache.open(Path(domain["cache"]))
+    cache = SqliteCache.open(Path(domain["cache"]))
     # Not the file's size: some of it may still be in the journal.
     (stored,) = one(cache.con, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
     cache.close()

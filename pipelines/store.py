@@ -234,7 +234,7 @@ class Dating(Protocol):
 # Retrieval: what is near, what matches, and what a hit shows.
 
 
-class Search(Protocol):
+class Retrieval(Protocol):
     """What the retrievers read. `only` restricts an answer to these chunks; None does not.
 
     Words are those of `notes.lexical`, and count in any of their English forms. Nothing is found by a vector before
@@ -520,7 +520,7 @@ class Cache(Protocol):
         """What decides a note's dates."""
 
     @property
-    def search(self) -> Search:
+    def search(self) -> Retrieval:
         """What the retrievers read."""
 
     @property
@@ -603,7 +603,7 @@ class Cache(Protocol):
 
 
 if TYPE_CHECKING:
-    from pipelines.cache.cache import Cache as SqliteCache
+    from pipelines.cache.cache import SqliteCache
 
     def _keeps_the_promises(cache: SqliteCache) -> Cache:
         """Have mypy compare the signatures."""

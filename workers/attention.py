@@ -10,7 +10,7 @@ from datetime import datetime
 
 import structlog
 
-from pipelines.cache.ledger import Ledger
+from pipelines.cache.ledger import SqliteLedger
 from pipelines.errors import EverindexError
 from pipelines.state.attention import Attention, How
 from workers.resources import Resources
@@ -31,7 +31,9 @@ def attention_of(moments: Iterable[float], now: float) -> float:
     return sum(weight(now - at) for at in moments)
 
 
-def follow_notes(store: Attention, ledgers: Sequence[Ledger], is_served: Callable[[str], bool]) -> set[str]:
+def follow_notes(
+    store: Attention, ledgers: Sequence[SqliteLedger], is_served: Callable[[str], bool]
+) -> set[str]:
     """Let renamed notes keep their attention; return the chosen notes that are gone.
 
     A renamed note has the bytes of one that is gone, and no other new note has them. Notes for which `is_served` is

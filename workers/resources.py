@@ -17,7 +17,7 @@ from typing import TypeVar
 import structlog
 
 from pipelines import domains
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta, check_model
 from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
@@ -74,14 +74,14 @@ class Stores:
             opened[kind] = kind(self._folder)
         return opened[kind]
 
-    def cache(self, slug: str, opener: Callable[[Path], Cache], *, writable: bool) -> Cache:
+    def cache(self, slug: str, opener: Callable[[Path], SqliteCache], *, writable: bool) -> SqliteCache:
         """Return this thread's connection to a domain's current cache.
 
         It is reopened when another cache became current, and when the file was deleted or replaced, because writes to
         a deleted file are lost.
         """
         path = self.of(State).cache_path(slug)
-        held: dict[tuple[str, bool], tuple[Cache, FileId | None]] = self._own.__dict__.setdefault(
+        held: dict[tuple[str, bool], tuple[SqliteCache, FileId | None]] = self._own.__dict__.setdefault(
             "caches", {}
         )
         cache, opened = held.get((slug, writable), (None, None))
@@ -355,7 +355,7 @@ class Resources:
         for domain in self.domains():
             path = self.state().cache_path(domain.slug)
             try:
-                cache = Cache.open(path)
+                cache = SqliteCache.open(path)
             except CacheMissingError:
                 continue  # missing or incomplete: the first writer creates it
             cache.close()
@@ -364,47 +364,47 @@ class Resources:
                 continue  # it was chosen when it was allowed
             check_model(cache.meta, info.name, info.dimension, path)
 
-    def cache(self, domain: Domain) -> Cache:
+    def cache(self, domain: Domain) -> SqliteCache:
         """Return this thread's connection to a domain's current cache, for writing; it is created at first use.
 
         An existing cache keeps its model, splitting and context whatever the settings say, until `everindex reembed`.
         """
         return self.stores.cache(domain.slug, partial(self._open_current, domain), writable=True)
 
-    def _open_current(self, domain: Domain, path: Path) -> Cache:
+    def _open_current(self, domain: Domain, path: Path) -> SqliteCache:
         try:
-            found = Cache.open(path)
+            found = SqliteCache.open(path)
         except CacheMissingError:
             return self.open_cache(path, self.model_of(domain), domain)
         found.close()
         info = self._recorded(found.meta.model)
         return self.open_cache(path, info, domain, chunking_of(found.meta.pipeline))
 
-    def reader(self, domain: Domain) -> Cache:
+    def reader(self, domain: Domain) -> SqliteCache:
         """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
-        return self.stores.cache(domain.slug, Cache.open, writable=False)
+        return self.stores.cache(domain.slug, SqliteCache.open, writable=False)
 
     def _recorded(self, model: str) -> ModelInfo:
         return recorded_model(self.settings, model, self.root)
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
-    ) -> Cache:
+    ) -> SqliteCache:
         """Open a cache file of a domain for writing with a model and a way of splitting notes (the settings')."""
         pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), options_of(domain))
-        return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline))
+        return SqliteCache.create(path, CacheMeta(info.name, info.dimension, pipeline))
 
     def date_order(self, domain: Domain) -> DateOrder:
         """Return the sources of the dates of a domain's notes."""
         return replace(domain.dates, daily=read_daily_format(self.root))
 
-    def caches(self) -> dict[str, Cache]:
+    def caches(self) -> dict[str, SqliteCache]:
         """Return the caches of this process's domains by slug."""
         return {domain.slug: self.cache(domain) for domain in self.domains()}
 
     # Work
 
-    def ingest(self, domain: Domain, cache: Cache) -> Ingest:
+    def ingest(self, domain: Domain, cache: SqliteCache) -> Ingest:
         """Return what indexing a domain needs."""
         return Ingest(
             domain=domain.slug,
@@ -427,7 +427,7 @@ class Resources:
             record=partial(self._record, domain.slug, cache),
         )
 
-    def _record(self, slug: str, cache: Cache, events: Sequence[NoteEvent]) -> None:
+    def _record(self, slug: str, cache: SqliteCache, events: Sequence[NoteEvent]) -> None:
         """Write to the log by note. It is best effort: notes are also indexed while `state.db` cannot be written."""
         try:
             if events:

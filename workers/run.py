@@ -19,7 +19,7 @@ from huey.api import Task
 from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 from redis.exceptions import RedisError
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.child import Child
 from pipelines.errors import EverindexError
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
@@ -118,7 +118,7 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
     return tasks
 
 
-def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Cache) -> int:
+def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: SqliteCache) -> int:
     """Rank a domain; while its communities were not computed by the configured method, report that as a problem."""
     ranked = rank_domain(cache, domain, tasks.child)
     if ranked.problem:
@@ -130,14 +130,14 @@ def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Cache
     return ranked.notes
 
 
-def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: Cache) -> bool:
+def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: SqliteCache) -> bool:
     """Say whether a domain's ranks used other settings than its own; false for ten minutes after a failure."""
     failed = tasks.failed.get(domain.slug)
     waits = failed is not None and time.monotonic() - failed < _AGAIN_SECONDS
     return not waits and ranks_are_otherwise(cache, domain)
 
 
-def _prepare_some(huey: Queue, resources: Resources, cache: Cache) -> int:
+def _prepare_some(huey: Queue, resources: Resources, cache: SqliteCache) -> int:
     """Work for about a second; stop as soon as any other task waits."""
     started = time.monotonic()
     encode = resources.embedders.bulk(cache.meta.model).encode_queries

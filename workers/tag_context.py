@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain, Taxonomy
 from pipelines.state.note_log import NoteLog
@@ -17,7 +17,7 @@ from pipelines.state.state import ReviewState
 from pipelines.state.tags import Proposals
 from pipelines.tagging import propose, review
 from pipelines.tagging import vocabulary as taxonomy
-from pipelines.tagging.apply import Notes
+from pipelines.tagging.apply import DomainNotes
 from pipelines.tagging.claude import NEWEST_HAIKU, HaikuProposer
 from pipelines.tagging.local import LocalProposer
 from pipelines.tagging.review import Reviewed, on_disk
@@ -80,9 +80,9 @@ class TaggingContext:
         self._vocabularies[domain.slug] = found
         return found
 
-    def notes(self, domain: Domain) -> Notes:
+    def notes(self, domain: Domain) -> DomainNotes:
         """Return a domain's notes with what promoting tags needs."""
-        return Notes(
+        return DomainNotes(
             domain.slug,
             self.resources.root,
             self.resources.settings.max_note_bytes,
@@ -112,7 +112,7 @@ class TaggingContext:
         """Return what reviewing a domain needs; `apply`: also write accepted tags."""
         return review.ReviewContext(domain, self.vocabulary(domain), self.notes(domain), apply)
 
-    def _local(self, domain: Domain, vocabulary: Taxonomy, cache: Cache) -> LocalProposer:
+    def _local(self, domain: Domain, vocabulary: Taxonomy, cache: SqliteCache) -> LocalProposer:
         fitted = self._fitted.get(domain.slug)
         if fitted and fitted[1] == vocabulary and time.monotonic() - fitted[0] < _REFIT_SECONDS:
             return fitted[2]

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from huey.api import Task
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
 from pipelines.indexing.ingest import Ingest, Outcome, embed_pending, index_saved, index_words
@@ -263,7 +263,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
 
 
 def _index_apart(
-    cache: Cache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None]
+    cache: SqliteCache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None]
 ) -> Outcome:
     """Index notes that are parsed apart until about a second has passed, or none can be indexed now."""
     until = time.monotonic() + SLICE_SECONDS
@@ -297,7 +297,7 @@ def reconcile_now(
     return reports
 
 
-def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
+def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache, events: list[DiffEvent]) -> None:
     """Enqueue saves that settled together, unless such a hint already waits; a bulk change is drained instead."""
     huey.reopen_if_replaced()
     if len(events) > SAVES_PER_TASK:
@@ -306,7 +306,7 @@ def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: li
         tasks.index_notes(domain.slug, [asdict(event) for event in events])
 
 
-def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
+def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache) -> None:
     """Enqueue a domain's pending work, unless the domain is paused or such a hint already waits."""
     slug = domain.slug
     if tasks.paused(slug):
@@ -321,13 +321,13 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
         tasks.index_apart(slug)
 
 
-def has_pending(cache: Cache) -> bool:
+def has_pending(cache: SqliteCache) -> bool:
     """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
     return cache.leases.owes("words", "together") or cache.leases.owes("vectors")
 
 
 @contextmanager
-def _ingest(resources: Resources, domain: Domain, cache: Cache) -> Iterator[Ingest]:
+def _ingest(resources: Resources, domain: Domain, cache: SqliteCache) -> Iterator[Ingest]:
     """Yield what indexing needs. If the disk fails, leases cannot be released here and are left to the sweep."""
     ingest = replace(resources.ingest(domain, cache), apart=True)
     try:
@@ -337,7 +337,9 @@ def _ingest(resources: Resources, domain: Domain, cache: Cache) -> Iterator[Inge
         raise
 
 
-def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, ingest: Ingest) -> dict[str, Any]:
+def _slice(
+    huey: Queue, resources: Resources, domain: Domain, cache: SqliteCache, ingest: Ingest
+) -> dict[str, Any]:
     """Work for about a second, words before vectors; stop as soon as a save waits."""
     started = time.monotonic()
 

@@ -13,17 +13,17 @@ from typing import NamedTuple
 import apsw
 import numpy as np
 
-from pipelines.cache.dates import STATED_COLUMNS, Dating
-from pipelines.cache.filters import Filtering
-from pipelines.cache.graph import Graph
-from pipelines.cache.leases import Leases
-from pipelines.cache.ledger import Ledger, modified_at
-from pipelines.cache.links import Edges
-from pipelines.cache.notes import Notes
-from pipelines.cache.passages import Passages
+from pipelines.cache.dates import STATED_COLUMNS, SqliteDating
+from pipelines.cache.filters import SqliteFiltering
+from pipelines.cache.graph import SqliteGraph
+from pipelines.cache.leases import SqliteLeases
+from pipelines.cache.ledger import SqliteLedger, modified_at
+from pipelines.cache.links import SqliteEdges
+from pipelines.cache.notes import SqliteNotes
+from pipelines.cache.passages import SqlitePassages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
-from pipelines.cache.search import Search
-from pipelines.cache.vectors import Vector, Vectors, is_unit
+from pipelines.cache.search import SqliteSearch
+from pipelines.cache.vectors import SqliteVectors, Vector, is_unit
 from pipelines.errors import CacheError, StateError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
@@ -227,7 +227,7 @@ def _position(chunk: Chunk) -> dict[str, object]:
 _Words = Sequence[lexical.ChunkWords] | None
 
 
-class Cache:
+class SqliteCache:
     """A cache in one SQLite file; `pipelines.store` says what it promises. Do not share it between threads."""
 
     def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
@@ -235,20 +235,22 @@ class Cache:
         self.meta = meta
         self.con = con
         register_functions(con)
-        self.ledger = Ledger(con, clock)
-        self.leases = Leases(con, clock)
-        self.edges = Edges(con, clock)
+        self.ledger = SqliteLedger(con, clock)
+        self.leases = SqliteLeases(con, clock)
+        self.edges = SqliteEdges(con, clock)
         self.chunks = ChunkRows(con)
-        self.vectors = Vectors(con, meta)
-        self.dates = Dating(con)
-        self.filters = Filtering(con)
-        self.graph = Graph(con, self.edges)
-        self.notes = Notes(con)
-        self.passages = Passages(con, meta.dimension)
-        self.search = Search(con, path, meta.dimension, self.passages)
+        self.vectors = SqliteVectors(con, meta)
+        self.dates = SqliteDating(con)
+        self.filters = SqliteFiltering(con)
+        self.graph = SqliteGraph(con, self.edges)
+        self.notes = SqliteNotes(con)
+        self.passages = SqlitePassages(con, meta.dimension)
+        self.search = SqliteSearch(con, path, meta.dimension, self.passages)
 
     @classmethod
-    def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
+    def create(
+        cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic
+    ) -> SqliteCache:
         """Open a cache for writing, and create it if it does not exist.
 
         A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
@@ -273,7 +275,7 @@ class Cache:
         return cache
 
     @classmethod
-    def open(cls, path: Path) -> Cache:
+    def open(cls, path: Path) -> SqliteCache:
         """Open an existing cache for reading; one of an earlier version is migrated before.
 
         Raises CacheMissingError, CacheError, CacheCorruptError.
@@ -475,7 +477,7 @@ def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> di
     A damaged vector is left out: it is cheap to compute again, and its file is reported elsewhere.
     """
     found: dict[str, Vector] = {}
-    with suppress(*_UNREADABLE), closing(Cache.open(path)) as other:
+    with suppress(*_UNREADABLE), closing(SqliteCache.open(path)) as other:
         if (other.meta.model, other.meta.dimension) != (meta.model, meta.dimension):
             return {}
         try:
@@ -487,7 +489,7 @@ def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> di
     return found
 
 
-def _readable(cache: Cache, hashes: Collection[str]) -> dict[str, Vector]:
+def _readable(cache: SqliteCache, hashes: Collection[str]) -> dict[str, Vector]:
     size = 4 * cache.meta.dimension
     vectors = {
         text_hash: np.frombuffer(blob, "<f4")

@@ -39,7 +39,7 @@ STATED_COLUMNS = ("published_at", "created_by", "created_after", "changed", "cha
 CHANGED_BY = _source("n.changed", "n.changed_by", _GIT_CHANGED, "n.changed_after")
 
 
-class Dating:
+class SqliteDating:
     """The dates of notes on a cache's connection."""
 
     def __init__(self, con: apsw.Connection) -> None:

@@ -185,7 +185,7 @@ def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:
         yield f"({' OR '.join([sql] * len(values))})", values
 
 
-class Filtering:
+class SqliteFiltering:
     """The notes and chunks that pass filters, read on a cache's connection."""
 
     def __init__(self, con: apsw.Connection) -> None:

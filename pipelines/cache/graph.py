@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from pipelines.cache.links import Edges
+from pipelines.cache.links import SqliteEdges
 from pipelines.formats import FORMATS
 from pipelines.model import EdgeKind
 from pipelines.sqlite import one, records, select, snapshot, transaction
@@ -125,10 +125,10 @@ class StoredGraph:
     edges: Sequence[GraphEdge]
 
 
-class Graph:
+class SqliteGraph:
     """The edges, ranks and communities of a domain, on a cache's connection."""
 
-    def __init__(self, con: apsw.Connection, edges: Edges) -> None:
+    def __init__(self, con: apsw.Connection, edges: SqliteEdges) -> None:
         self._con = con
         self._edges = edges
 

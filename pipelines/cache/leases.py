@@ -73,7 +73,7 @@ def _takable(stage: Stage, among: Among) -> str:
     return f"{OWED[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
 
 
-class Leases:
+class SqliteLeases:
     """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:

@@ -37,7 +37,7 @@ _Edge = tuple[str, EdgeKind, bool]
 _LINK = "SELECT path, position, kind, target, cites, name FROM vault_link"
 
 
-class Edges:
+class SqliteEdges:
     """`vault_link`, `vault_path` and `vault_edge` on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:

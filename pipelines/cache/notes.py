@@ -58,7 +58,7 @@ class Private(NamedTuple):
     known: frozenset[str]
 
 
-class Notes:
+class SqliteNotes:
     """What a cache knows of notes, read on its connection."""
 
     def __init__(self, con: apsw.Connection) -> None:

@@ -194,7 +194,7 @@ class LinkChunk:
     first: str
 
 
-class Passages:
+class SqlitePassages:
     """What a hit shows, and the vectors of sentences, on a cache's connection."""
 
     def __init__(self, con: apsw.Connection, dimension: int) -> None:

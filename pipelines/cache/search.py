@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import apsw
 import numpy as np
 
-from pipelines.cache.passages import Passages
+from pipelines.cache.passages import SqlitePassages
 from pipelines.cache.vectors import Vector
 from pipelines.model import PagerankOver
 from pipelines.notes.lexical import LexicalQuery, index_text
@@ -33,10 +33,10 @@ _LAST = 2**63 - 1
 _STEMS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.fts_{0} USING fts5vocab('main', 'vault_chunk_fts', '{0}')"
 
 
-class Search:
+class SqliteSearch:
     """What the retrievers read, on a cache's connection."""
 
-    def __init__(self, con: apsw.Connection, path: Path, dimension: int, passages: Passages) -> None:
+    def __init__(self, con: apsw.Connection, path: Path, dimension: int, passages: SqlitePassages) -> None:
         self._con = con
         self._path = path
         self._dimension = dimension

@@ -22,7 +22,7 @@ _LARGEST_DEAD_SHARE = 0.5
 _LENGTH_TOLERANCE = 1e-3
 
 
-class Vectors:
+class SqliteVectors:
     """The vectors of a cache by the hashes of their texts, on its connection."""
 
     def __init__(self, con: apsw.Connection, meta: CacheMeta) -> None:

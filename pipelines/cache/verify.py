@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.ledger import modified_at
 from pipelines.cache.schema import CacheMeta, build
 from pipelines.cache.vectors import is_unit
@@ -51,7 +51,7 @@ class LedgerState:
 
 
 @contextmanager
-def reading(cache: Cache) -> Iterator[None]:
+def reading(cache: SqliteCache) -> Iterator[None]:
     """Run checks that all see the same state of the cache. Raises CacheCorruptError if SQLite cannot read it."""
     try:
         cache.con.execute("BEGIN DEFERRED")
@@ -64,7 +64,7 @@ def reading(cache: Cache) -> Iterator[None]:
         raise corrupt(cache.path, error) from error
 
 
-def damage(cache: Cache) -> list[str]:
+def damage(cache: SqliteCache) -> list[str]:
     """Return the faults that SQLite finds in the file, including FTS5's check of its own index."""
     try:
         found = [text for (text,) in select(cache.con, "PRAGMA integrity_check(20)")]
@@ -73,7 +73,7 @@ def damage(cache: Cache) -> list[str]:
     return [text for text in found if text != "ok"]
 
 
-def ledger_states(cache: Cache) -> list[LedgerState]:
+def ledger_states(cache: SqliteCache) -> list[LedgerState]:
     """Return the state of every path that has a row in the ledger or a node."""
     found = select(
         cache.con,
@@ -104,7 +104,7 @@ def ledger_states(cache: Cache) -> list[LedgerState]:
     ]
 
 
-def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
+def chunks_of(cache: SqliteCache, path: str) -> tuple[Chunk, ...]:
     """Return a note's chunks as stored in the cache."""
     found = select(
         cache.con,
@@ -131,7 +131,7 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
     )
 
 
-def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
+def links_of(cache: SqliteCache, path: str) -> tuple[Link, ...]:
     """Return a note's links as stored in the cache."""
     return tuple(
         Link(kind, target, fragment, text, line, section, name, bool(cites))
@@ -144,7 +144,7 @@ def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
     )
 
 
-def node_of(cache: Cache, path: str) -> dict[str, Any]:
+def node_of(cache: SqliteCache, path: str) -> dict[str, Any]:
     """Return a note's metadata as stored in the cache, by the names of `Note`'s fields."""
     plain, as_json = (
         ("title", "author", "kind"),
@@ -171,7 +171,7 @@ STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id F
 STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 
 
-def orphans(cache: Cache) -> list[tuple[str, str]]:
+def orphans(cache: SqliteCache) -> list[tuple[str, str]]:
     """Return the path and a description of every row without an owner; the path is "" if it is unknown."""
     con = cache.con
     counted = [
@@ -198,7 +198,7 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
 # Vectors
 
 
-def bad_vectors(cache: Cache) -> dict[str, str]:
+def bad_vectors(cache: SqliteCache) -> dict[str, str]:
     """Return what is wrong with stored vectors, by the hash of their text."""
     wrong = {}
     for text_hash, blob in cache.con.execute("SELECT text_hash, embedding FROM vault_vector"):
@@ -226,7 +226,7 @@ class VectorDrift:
     in_doubt: bool
 
 
-def vector_drift(cache: Cache) -> list[VectorDrift]:
+def vector_drift(cache: SqliteCache) -> list[VectorDrift]:
     """Return every chunk whose row in the vector index differs from the stored vector of its text."""
     drifted = cache.con.execute(
         "SELECT c.path, c.text_hash, c.id, c.has_vector, v.text_hash IS NOT NULL,"
@@ -260,7 +260,7 @@ def _say(has_vector: int, kept: int, differs: int) -> str:
     return "the vector of its text is marked as unused"
 
 
-def paths_of_texts(cache: Cache, hashes: Iterable[str]) -> dict[str, list[str]]:
+def paths_of_texts(cache: SqliteCache, hashes: Iterable[str]) -> dict[str, list[str]]:
     """Return, for each of these text hashes, the notes that have a chunk with that text."""
     found = select(
         cache.con,
@@ -281,7 +281,7 @@ _JSON = ("frontmatter", "tags", "aliases", "warnings", "heading_path", "locator"
 _COUNTS_BY = {"vault_chunk": "id", "vault_chunk_change": "number", "vault_community": "id"}
 
 
-def lost_tables(cache: Cache) -> list[str]:
+def lost_tables(cache: SqliteCache) -> list[str]:
     """Return a sentence for each table that this cache lacks or that has columns other than in a new cache."""
     with closing(_fresh(cache.meta)) as fresh:
         wanted = {name: _columns(fresh, name) for name in _tables(fresh)}
@@ -293,7 +293,7 @@ def lost_tables(cache: Cache) -> list[str]:
     ]
 
 
-def unreadable(cache: Cache) -> list[str]:
+def unreadable(cache: SqliteCache) -> list[str]:
     """Return a sentence for each column with values of the wrong type, or that is not valid JSON where it must be."""
     found = []
     for table in sorted(name for name in _tables(cache.con) if name.startswith("vault_") and _is_plain(name)):
@@ -313,7 +313,7 @@ def _is_plain(table: str) -> bool:
     return not table.startswith(("vault_chunk_fts", "vault_chunk_vec"))
 
 
-def schema_drift(cache: Cache) -> list[str]:
+def schema_drift(cache: SqliteCache) -> list[str]:
     """Return a sentence for each trigger, index or view that is missing, unknown, or different from a new cache's."""
     have, wanted = _objects(cache.con), _wanted_objects(cache.meta)
     return [
@@ -323,7 +323,7 @@ def schema_drift(cache: Cache) -> list[str]:
     ]
 
 
-def mend_schema(cache: Cache) -> None:
+def mend_schema(cache: SqliteCache) -> None:
     """Replace a cache's triggers, indexes and views by those of a new one (inside the caller's transaction)."""
     have, wanted = _objects(cache.con), _wanted_objects(cache.meta)
     for kind, name in have:
@@ -362,18 +362,18 @@ def _columns(con: apsw.Connection, table: str) -> list[str]:
 # Files, names and times
 
 
-def kept_ignored(cache: Cache) -> dict[str, str]:
+def kept_ignored(cache: SqliteCache) -> dict[str, str]:
     """Return the ignored files as the cache has them (path -> rule)."""
     return dict(select(cache.con, "SELECT path, rule FROM vault_ignored"))
 
 
-def kept_files(cache: Cache) -> dict[str, FoundFile]:
+def kept_files(cache: SqliteCache) -> dict[str, FoundFile]:
     """Return each path's file as the ledger recorded it."""
     found = select(cache.con, "SELECT path, raw, size, mtime_ns, inode FROM vault_file")
     return {path: FoundFile(path, os.fsdecode(raw), *stat) for path, raw, *stat in found}
 
 
-def name_drift(cache: Cache) -> tuple[list[str], list[str]]:
+def name_drift(cache: SqliteCache) -> tuple[list[str], list[str]]:
     """Return the files, and the notes with links, whose stored names differ from those that links are resolved by."""
     files = select(cache.con, "SELECT path, name FROM vault_path ORDER BY path")
     links = select(cache.con, "SELECT path, target, name FROM vault_link ORDER BY path, position")
@@ -383,7 +383,7 @@ def name_drift(cache: Cache) -> tuple[list[str], list[str]]:
     )
 
 
-def time_drift(cache: Cache) -> list[str]:
+def time_drift(cache: SqliteCache) -> list[str]:
     """Return the indexed notes whose time differs from their file's in the ledger; pending notes are left out."""
     found = select(
         cache.con,
@@ -396,7 +396,7 @@ def time_drift(cache: Cache) -> list[str]:
 # Sentences
 
 
-def sentence_drift(cache: Cache, count: Callable[[str], int]) -> list[str]:
+def sentence_drift(cache: SqliteCache, count: Callable[[str], int]) -> list[str]:
     """Return the hashes of texts whose sentences' vectors are missing, belong to no text, or are not valid.
 
     `count` returns how many sentences a text has. The values are not recomputed, because a wrong one costs only an
@@ -431,7 +431,7 @@ def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
     return bool((largest == _LARGEST_CODE).all())
 
 
-def mend_sentences(cache: Cache, hashes: list[str]) -> None:
+def mend_sentences(cache: SqliteCache, hashes: list[str]) -> None:
     """Make the sentences of these texts pending, or drop those of gone texts (inside the caller's transaction)."""
     chosen = json.dumps(hashes)
     cache.con.execute(
@@ -447,7 +447,7 @@ def mend_sentences(cache: Cache, hashes: list[str]) -> None:
 # Counters
 
 
-def counter_drift(cache: Cache) -> Iterator[str]:
+def counter_drift(cache: SqliteCache) -> Iterator[str]:
     """Yield a sentence for each counter that contradicts the rows that it counts."""
     for table, column in _COUNTS_BY.items():
         (behind,) = select(
@@ -473,7 +473,7 @@ def counter_drift(cache: Cache) -> Iterator[str]:
         yield f"{unused[0][0]} vectors without a passage are not marked as unused"
 
 
-def mend_counters(cache: Cache) -> None:
+def mend_counters(cache: SqliteCache) -> None:
     """Set each counter to match its rows, and make the ranks due (inside the caller's transaction)."""
     con = cache.con
     for table, column in _COUNTS_BY.items():
@@ -492,7 +492,7 @@ def mend_counters(cache: Cache) -> None:
 # The vector index
 
 
-def unfindable(cache: Cache) -> list[int]:
+def unfindable(cache: SqliteCache) -> list[int]:
     """Return the chunks that have a row in the vector index but that a search of the index does not find."""
     ids = [chunk for (chunk,) in select(cache.con, "SELECT chunk_id FROM vault_chunk_vec ORDER BY chunk_id")]
     lost: list[int] = []
@@ -509,7 +509,7 @@ def unfindable(cache: Cache) -> list[int]:
     return lost
 
 
-def mend(cache: Cache, count: Callable[[str], int]) -> None:
+def mend(cache: SqliteCache, count: Callable[[str], int]) -> None:
     """Mend, in one transaction, everything here that can be mended in place; `count` is as in `sentence_drift`."""
     with transaction(cache.con):
         mend_schema(cache)
@@ -543,7 +543,7 @@ _OF_ANOTHER_PIPELINE = (
 )
 
 
-def word_drift(cache: Cache) -> dict[int, str]:
+def word_drift(cache: SqliteCache) -> dict[int, str]:
     """Return the paths of the chunks, by id, whose full-text rows differ from what their texts give.
 
     The path is "" for words left behind by a chunk that no longer exists. Notes that this pipeline has not indexed
@@ -631,7 +631,7 @@ def _place(instance: tuple[Any, ...]) -> tuple[bool, bytes, int]:
 # Remove from a cache what `everindex verify --repair` found to differ, and make it pending again.
 
 
-def make_pending(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
+def make_pending(cache: SqliteCache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
     """Delete the data derived from these notes and make them dirty; delete distrusted vectors and all orphans.
 
     The notes' other vectors stay, so indexing these notes again embeds nothing that is known. One transaction.

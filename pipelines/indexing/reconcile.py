@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipelines.cache.cache import Cache as SqliteCache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.ledger import Difference, unread_hash
 from pipelines.domains import Registry
 from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError

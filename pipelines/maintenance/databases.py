@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta, read_meta, steps_for, version_of
 from pipelines.errors import CacheCorruptError, CacheError, ConfigurationError, StorageUnavailableError
 from pipelines.sqlite import (
@@ -248,7 +248,7 @@ def newest_caches(state: Path) -> dict[str, int]:
         if match is None or int(match["number"]) <= found.get(match["domain"], 0):
             continue
         with suppress(CacheError):
-            Cache.open(file).close()
+            SqliteCache.open(file).close()
             found[match["domain"]] = int(match["number"])
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.domains import Registry
 from pipelines.indexing.ingest import Ingest, embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
@@ -16,7 +16,7 @@ _RECONCILE_SECONDS = 2.0
 
 
 def catch_up(
-    cache: Cache, ingest: Ingest, progress: Callable[[Counts], None], besides: Collection[str]
+    cache: SqliteCache, ingest: Ingest, progress: Callable[[Counts], None], besides: Collection[str]
 ) -> int:
     """Index until nothing is pending; return how many texts were embedded. Words come before vectors.
 
@@ -34,7 +34,9 @@ def catch_up(
             time.sleep(_PAUSE_SECONDS)  # the remaining rows wait for their next attempt
 
 
-def build_beside(registry: Registry, cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -> int:
+def build_beside(
+    registry: Registry, cache: SqliteCache, ingest: Ingest, progress: Callable[[Counts], None]
+) -> int:
     """Fill a new cache from the disk while the current one keeps serving; return how many texts were embedded.
 
     The disk is compared repeatedly, so that the new cache includes what is saved meanwhile. An interrupted build

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from pipelines.cache import verify as check
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.verify import make_pending, word_drift
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
@@ -65,7 +65,7 @@ class Verdict:
     in_memory: Compared | None = None
 
 
-def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
+def verify(cache: SqliteCache, ingest: Ingest, registry: Registry) -> Verdict:
     """Compare a domain's cache with the disk and with itself, as of one moment.
 
     Raises VaultNotFoundError. A file that SQLite finds damaged is not examined further.
@@ -84,7 +84,7 @@ def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
         return Verdict((Difference(slug, "damage", "", str(error)),), 0, 0)
 
 
-def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
+def _compare(cache: SqliteCache, ingest: Ingest, registry: Registry) -> Verdict:
     found = scan_vault(ingest.root, rules_of(ingest.root, registry))
     on_disk = {path for path in found.notes if (o := registry.owner(path)) and o.slug == ingest.domain}
     states = {state.path: state for state in check.ledger_states(cache)}
@@ -130,13 +130,13 @@ def _compare_paths(
         yield Difference(slug, "path", path, f"is in the index, but {rule}")
 
 
-def _compare_files(ingest: Ingest, found: Scan, cache: Cache) -> Iterator[Difference]:
+def _compare_files(ingest: Ingest, found: Scan, cache: SqliteCache) -> Iterator[Difference]:
     for path, detail in file_drift(cache, found, ingest.siblings):
         yield Difference(ingest.domain, "path", path, f"{detail}; run `everindex reload`")
 
 
 def _compare_ignored(
-    slug: str, ignored: Mapping[str, str], registry: Registry, cache: Cache, indexed: Collection[str]
+    slug: str, ignored: Mapping[str, str], registry: Registry, cache: SqliteCache, indexed: Collection[str]
 ) -> Iterator[Difference]:
     own = {p: rule for p, rule in ignored.items() if (registry.owner(p) or registry.domains[0]).slug == slug}
     for path in sorted({path for path, _ in own.items() ^ check.kept_ignored(cache).items()} - set(indexed)):
@@ -145,7 +145,7 @@ def _compare_ignored(
 
 
 def _compare_stat(
-    slug: str, found: Mapping[str, FoundFile], settled: Collection[str], cache: Cache
+    slug: str, found: Mapping[str, FoundFile], settled: Collection[str], cache: SqliteCache
 ) -> Iterator[Difference]:
     kept = check.kept_files(cache)
     for path in sorted(settled):
@@ -181,7 +181,7 @@ def _wrong_with(state: check.LedgerState) -> Iterator[str]:
         yield f"counts as embedded, but {state.unembedded} chunks have no vector"
 
 
-def _check_rows(slug: str, cache: Cache) -> Iterator[Difference]:
+def _check_rows(slug: str, cache: SqliteCache) -> Iterator[Difference]:
     """Compare the cache with itself: rows without an owner, words, vectors."""
     for path, detail in check.orphans(cache):
         yield Difference(slug, "orphan", path, detail)
@@ -201,7 +201,7 @@ def _check_rows(slug: str, cache: Cache) -> Iterator[Difference]:
             yield Difference(slug, "vector", path, f"text {text_hash[:12]}: {detail}")
 
 
-def _check_derived(slug: str, cache: Cache, registry: Registry) -> Iterator[Difference]:
+def _check_derived(slug: str, cache: SqliteCache, registry: Registry) -> Iterator[Difference]:
     counters = list(check.counter_drift(cache))
     for detail in (*check.schema_drift(cache), *counters):
         yield Difference(slug, "schema", "", detail)
@@ -230,7 +230,7 @@ def _count_sentences(text: str) -> int:
     return len(split_sentences(text))
 
 
-def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> list[Difference] | None:
+def _compare_note(cache: SqliteCache, ingest: Ingest, state: check.LedgerState) -> list[Difference] | None:
     """Compare a note's rows with what its file gives; None if the file is being written right now."""
 
     def differs(kind: Kind, detail: str) -> Difference:
@@ -276,7 +276,7 @@ def _drift(what: str, found: Sequence[Chunk | Link], wanted: Sequence[Chunk | Li
             yield f"{what} {number} differs from the file in {', '.join(names)}"
 
 
-def repair(cache: Cache, verdict: Verdict) -> None:
+def repair(cache: SqliteCache, verdict: Verdict) -> None:
     """Remove what differs from the cache and make the affected notes dirty; the pipeline then indexes them.
 
     Notes that are gone from the disk are left to `reconcile`, which holds mass deletions for confirmation.

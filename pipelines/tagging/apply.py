@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import read_frontmatter
@@ -70,7 +70,7 @@ def begins(data: bytes, head: bytes) -> bool:
 
 
 def found_again(
-    cache: Cache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
+    cache: SqliteCache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
 ) -> Change:
     """Return a change at the path where its note is now, and move what is known of the note there.
 
@@ -84,7 +84,7 @@ def found_again(
 
 
 def former_paths(
-    cache: Cache, proposals: Proposals, log: NoteLog, root: Path, domain: str, path: str, max_bytes: int
+    cache: SqliteCache, proposals: Proposals, log: NoteLog, root: Path, domain: str, path: str, max_bytes: int
 ) -> list[str]:
     """Return where a note was when its tags were promoted, as far as the undoing would find it at `path` now."""
     if not cache.ledger.hashes_of([path]):
@@ -105,7 +105,7 @@ def former_paths(
 
 
 def path_now(
-    cache: Cache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
+    cache: SqliteCache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
 ) -> str:
     """Return the path where the note of a change is now.
 
@@ -148,11 +148,11 @@ def _fits(root: Path, raw: str, max_bytes: int, change: Change) -> bool:
         return False
 
 
-def _has_the_text(cache: Cache, path: str, known: Looked) -> bool:
+def _has_the_text(cache: SqliteCache, path: str, known: Looked) -> bool:
     return not is_another(known.sketch, sketch(cache.notes.texts_of(path)))
 
 
-def _has_twins(cache: Cache, proposals: Proposals, change: Change) -> bool:
+def _has_twins(cache: SqliteCache, proposals: Proposals, change: Change) -> bool:
     """Say whether another note that is gone was left with the same beginning: what is found may be that one."""
     if change.action in (RENAMED, RENAMING):
         left = {file.path: file.head_after for file in proposals.renames.files(change.id)}
@@ -171,13 +171,13 @@ def _has_twins(cache: Cache, proposals: Proposals, change: Change) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class DomainNotes:
     """A domain's notes and what is known of them; `displaced` is a folder of the state folder."""
 
     domain: str
     root: Path
     max_bytes: int
-    cache: Cache
+    cache: SqliteCache
     proposals: Proposals
     log: NoteLog
     displaced: Path
@@ -198,7 +198,7 @@ class Promotion:
         self.postponed = more.postponed
 
 
-def promote(notes: Notes, at: str) -> Promotion:
+def promote(notes: DomainNotes, at: str) -> Promotion:
     """Give every note the tags that were accepted for it; `at` is the time for the audit log.
 
     If a note changed by more than half since a tag was proposed, the tag waits again; a typed tag is applied anyway.
@@ -222,7 +222,9 @@ def promote(notes: Notes, at: str) -> Promotion:
     return done
 
 
-def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former: bytes) -> list[Proposal]:
+def _of_former_text(
+    notes: DomainNotes, path: str, wanted: Sequence[Proposal], former: bytes
+) -> list[Proposal]:
     """Return the tags that were proposed for a text of which more than half is gone; `former` is its sketch.
 
     The file decides: the index may not have its text yet. Such a text is compared without being parsed: it may have
@@ -245,7 +247,7 @@ def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former:
     return [one for one in wanted if one.proposer != OPERATOR and one.note_hash != content.sha256]
 
 
-def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
+def _apply(notes: DomainNotes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
     tags = tuple(dict.fromkeys(_name_now(notes, one) for one in wanted))
     try:
         before, after = _edit(notes, path, lambda data: add_tags(data, tags))
@@ -271,19 +273,19 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
             done.applied += [(path, tag) for tag in tags]
 
 
-def _name_now(notes: Notes, one: Proposal) -> str:
+def _name_now(notes: DomainNotes, one: Proposal) -> str:
     """Return the name of a proposal's tag after the renames made since."""
     return _name_after(notes, one.tag, one.proposed_at)
 
 
-def _name_after(notes: Notes, tag: str, since: str) -> str:
+def _name_after(notes: DomainNotes, tag: str, since: str) -> str:
     """Return the name of a tag after the renames made since a time."""
     for run in notes.proposals.renames.since(notes.domain, since):
         tag = renamed(tag, {old.casefold(): new for old, new in run.items()}) or tag
     return tag
 
 
-def _miss(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
+def _miss(notes: DomainNotes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
     """Refuse the tags of a note that is gone, unless it may only have moved, which pending work will show."""
     if notes.cache.leases.owes("words"):
         done.postponed.append(path)
@@ -292,7 +294,7 @@ def _miss(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Pr
 
 
 def _refuse(
-    notes: Notes, which: Sequence[Proposal], why: str, at: str, done: Promotion, *, waits: bool = False
+    notes: DomainNotes, which: Sequence[Proposal], why: str, at: str, done: Promotion, *, waits: bool = False
 ) -> None:
     if which:
         notes.proposals.settle([one.id for one in which], "waiting" if waits else "refused", at, why)
@@ -300,7 +302,7 @@ def _refuse(
         done.refused += [(one.path, one.tag, said) for one in which]
 
 
-def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+def _edit(notes: DomainNotes, path: str, edited: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
     """Replace a note by its edited version; return its bytes before and after.
 
     Raises NoteError (NoteChangedError: it is being written).
@@ -336,7 +338,7 @@ def taken_back(data: bytes, head_before: bytes, head_after: bytes, tags: Collect
     return exact if exact is not None and differs_by(data, exact, added) else remove_tags(data, added)
 
 
-def undo(notes: Notes, change: Change, at: str) -> bool:
+def undo(notes: DomainNotes, change: Change, at: str) -> bool:
     """Undo a promotion, and say whether the note had to be changed; its tags wait again, by their names of today.
 
     The note becomes as it was if its frontmatter then only lacks these tags; otherwise the tags alone are removed.
@@ -362,7 +364,7 @@ def undo(notes: Notes, change: Change, at: str) -> bool:
     return before != after
 
 
-def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tuple[str, str]]:
+def take_accepted_back(notes: DomainNotes, ids: Collection[int], at: str) -> list[tuple[str, str]]:
     """Make accepted proposals wait again, and undo the promotions that wrote them, including their other tags.
 
     Return the notes that were left alone, with the reasons.
@@ -389,7 +391,7 @@ def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tupl
     return left
 
 
-def merge_late(notes: Notes, path: str, late: Late) -> bool:
+def merge_late(notes: DomainNotes, path: str, late: Late) -> bool:
     """Merge what an editor wrote into a note after Everindex had replaced it; say whether that was done.
 
     The editor's version wins, with the tags that Everindex had added. If the note is no longer what Everindex made of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.domains import Registry
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
@@ -67,7 +67,7 @@ def is_another(one: bytes, other: bytes) -> bool:
     return 2 * shared / (1 + shared) < _STILL_THE_SAME
 
 
-def begin(cache: Cache, proposals: Proposals, domain: str, began_ns: float = math.inf) -> None:
+def begin(cache: SqliteCache, proposals: Proposals, domain: str, began_ns: float = math.inf) -> None:
     """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new.
 
     What the ledger knows exists, unless it was saved after `began_ns` (since the epoch). The texts of notes that are
@@ -94,7 +94,7 @@ def begin(cache: Cache, proposals: Proposals, domain: str, began_ns: float = mat
     )
 
 
-def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
+def follow_moves(cache: SqliteCache, proposals: Proposals, domain: str) -> None:
     """Recognise notes that were renamed: the same bytes at a new path, and the old path is gone."""
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
     gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.hashes_of(known.keys())}
@@ -128,7 +128,7 @@ def follow_renames(
     proposals.keys.follow(change, names)
 
 
-def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
+def withdraw(cache: SqliteCache, proposals: Proposals, domain: str) -> None:
     """Hide the waiting tags of notes that are gone, and show them again when the notes are back.
 
     A renamed note keeps its proposals. If another text is now at the old path, the waiting proposals of the former
@@ -151,7 +151,7 @@ def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
         proposals.set_gone(domain, gone)
 
 
-def drop_given(cache: Cache, proposals: Proposals, domain: str, root: Path) -> None:
+def drop_given(cache: SqliteCache, proposals: Proposals, domain: str, root: Path) -> None:
     """Delete the waiting proposals of tags that a person has given to the note.
 
     The index has to be as the file is: while the undoing of a tag is not indexed yet, the note seems to have it.
@@ -170,7 +170,7 @@ def _is_current(root: Path, raw: str, size: int, mtime_ns: int, is_dirty: bool) 
 
 
 def due(
-    cache: Cache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
+    cache: SqliteCache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
 ) -> list[str]:
     """Return the paths to examine at `now` (wall clock, seconds), and record the notes that changed only a little."""
     follow_moves(cache, proposals, domain)
@@ -214,7 +214,7 @@ class ProposalContext:
 
     domain: Domain
     taxonomy: Taxonomy
-    cache: Cache
+    cache: SqliteCache
     proposals: Proposals
     root: Path
     max_bytes: int
@@ -235,7 +235,7 @@ class _Examination:
 
 
 def fit_local(
-    cache: Cache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
+    cache: SqliteCache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
 ) -> LocalProposer:
     """Fit the local proposer to a domain's current index; `encode` embeds documents."""
     active = [entry for entry in taxonomy.entries if entry.status == "active"]

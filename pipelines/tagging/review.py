@@ -14,7 +14,7 @@ from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafeP
 from pipelines.model import Domain
 from pipelines.state.tags import Proposal
 from pipelines.tagging import vocabulary
-from pipelines.tagging.apply import Notes, Promotion, promote
+from pipelines.tagging.apply import DomainNotes, Promotion, promote
 from pipelines.tagging.review_file import MARKER, KeptText, QueuedNote, QueuedTag, Reading, read, render
 from pipelines.tagging.vocabulary import TaxonomyFile, add_tag
 from pipelines.vault import files
@@ -32,7 +32,7 @@ class ReviewContext:
 
     domain: Domain
     vocabulary: TaxonomyFile
-    notes: Notes
+    notes: DomainNotes
     apply: bool = True
 
 

@@ -99,9 +99,9 @@ def _names(view: View, asked: _RouteRequest) -> BaseModel:
 
 
 def _links(view: View, asked: _RouteRequest) -> BaseModel:
-    from service.usecases.links import Graph  # noqa: PLC0415
+    from service.usecases.links import Links  # noqa: PLC0415
 
-    answer: BaseModel = getattr(Graph(view), asked.route)(**asked.named)
+    answer: BaseModel = getattr(Links(view), asked.route)(**asked.named)
     return answer
 
 

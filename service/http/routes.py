@@ -79,7 +79,7 @@ from service.usecases.changes import IndexRequests, stop_indexing, wait_for_answ
 from service.usecases.context import Contexts, context_by_recipe
 from service.usecases.evidence import Records
 from service.usecases.explain import explain
-from service.usecases.links import Graph, Traversal
+from service.usecases.links import Links, Traversal
 from service.usecases.notes import MOST_ENTRIES, log_of_note
 from service.usecases.search import View
 from service.usecases.titles import TitleSearch
@@ -251,7 +251,7 @@ _MOST_NODES = 20_000
 
 def add_graph(app: FastAPI, view: View, page: Callable[[], HTMLResponse]) -> None:
     """Add the routes; a browser that asks for the graph gets `page`."""
-    graph = Graph(view)
+    graph = Links(view)
 
     @app.get("/links")
     def links(

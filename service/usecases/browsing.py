@@ -10,7 +10,7 @@ from itertools import accumulate, takewhile
 from typing import Literal, TypeVar
 
 from pipelines.cache import graph
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_no_question
 from pipelines.formats import format_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
@@ -64,7 +64,7 @@ def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
     )
 
 
-def _asked(view: View, filters: Filters) -> Iterator[tuple[Cache, Collection[str]]]:
+def _asked(view: View, filters: Filters) -> Iterator[tuple[SqliteCache, Collection[str]]]:
     """Yield the caches of the domains that the filters choose, each with the paths hidden from the asker."""
     for slug in filters.domains or (None,):
         for domain, cache in view.readers(slug):
@@ -117,7 +117,9 @@ class Browsing:
         linked.sort(key=lambda note: -(note.links or 0))
         return Start(recent=recent[:_LISTED], most_linked=linked[:_LISTED])
 
-    def _listed(self, ask: Callable[[Cache, int, Collection[str]], list[_Row]]) -> Iterator[tuple[str, _Row]]:
+    def _listed(
+        self, ask: Callable[[SqliteCache, int, Collection[str]], list[_Row]]
+    ) -> Iterator[tuple[str, _Row]]:
         """Yield what each domain answers, without vocabularies, review queues and notes whose files are gone."""
         for domain, cache in self._view.readers():
             found = ask(

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.passages import NodeRow
 from pipelines.context import block
 from pipelines.context.block import LeftOut, Order, Packer, Packing, Tokens, estimated
@@ -334,7 +334,7 @@ class _NoNeighboursError(EverindexError):
     """A note has no neighbours of the kind that a slot asks for."""
 
 
-def _note(view: View, path: str) -> tuple[str, Cache, NodeRow]:
+def _note(view: View, path: str) -> tuple[str, SqliteCache, NodeRow]:
     """Return a note's row, its domain and its cache. Raises NoteNotFoundError."""
     for domain, cache in view.readers():
         node = cache.passages.node(path)
@@ -348,7 +348,7 @@ def _values(node: NodeRow) -> Mapping[str, object]:
     return {**own, **node.frontmatter, "title": node.title}
 
 
-def _gathered(view: View, slot: Filled, slug: str, cache: Cache, path: str) -> Gathered:
+def _gathered(view: View, slot: Filled, slug: str, cache: SqliteCache, path: str) -> Gathered:
     filters = filters_of(view.resources.root, slot.where)
     of_slot = partial(gather, view, notes=slot.k, without=(path,), slot=slot.heading)
     # A slot has its filters beside its question, which has no operators.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import may_be_broken
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.errors import AlreadyThereError, CacheMissingError, EvidenceNotFoundError, NotComparableError
@@ -67,7 +67,7 @@ _SUGGESTIONS = 3
 _EXAMPLES = 5
 
 
-def _names(cache: Cache) -> list[tuple[str, str]]:
+def _names(cache: SqliteCache) -> list[tuple[str, str]]:
     """Return every file name, title and alias in lower case, with the path of its note."""
     return [
         (name.lower(), path)
@@ -76,13 +76,13 @@ def _names(cache: Cache) -> list[tuple[str, str]]:
     ]
 
 
-class Graph:
+class Links:
     """Questions about links, over all domains or one."""
 
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def _readers(self, slug: str | None) -> list[tuple[Domain, Cache]]:
+    def _readers(self, slug: str | None) -> list[tuple[Domain, SqliteCache]]:
         return self._view.readers(slug)
 
     def _vanished(self, domain: Domain) -> Collection[str]:
@@ -164,11 +164,11 @@ class Graph:
         return GraphAnswer(nodes=nodes, edges=edges, truncated=truncated)
 
 
-def _nodes(domain: Domain, cache: Cache, paths: list[str]) -> list[Node]:
+def _nodes(domain: Domain, cache: SqliteCache, paths: list[str]) -> list[Node]:
     return [Node(**asdict(found), domain=domain.slug) for found in cache.graph.nodes(paths)]
 
 
-def _edges(cache: Cache, paths: list[str]) -> list[Edge]:
+def _edges(cache: SqliteCache, paths: list[str]) -> list[Edge]:
     return [Edge(**asdict(found)) for found in cache.graph.edges_among(paths)]
 
 
@@ -202,7 +202,7 @@ def export_graph(resources: Resources, file: Path, form: Format, slug: str | Non
     return len(graph), graph.number_of_edges()
 
 
-def _caches(resources: Resources, slug: str | None) -> list[tuple[Domain, Cache]]:
+def _caches(resources: Resources, slug: str | None) -> list[tuple[Domain, SqliteCache]]:
     """Return the indexed domains. A damaged one is an error, because a partial export must not look complete."""
     found = []
     for domain in named_domains(resources, slug):
@@ -239,7 +239,7 @@ class Traversal:
         return self._traverse(domain, cache, path, depth, question.text or None, vector, {*left_out} - {path})
 
     def _left_out(
-        self, domain: Domain, cache: Cache, question: Question, vector: Vector | None
+        self, domain: Domain, cache: SqliteCache, question: Question, vector: Vector | None
     ) -> Collection[str]:
         """Return the paths of the notes to which a walk does not come."""
         filters = question.filters
@@ -252,7 +252,7 @@ class Traversal:
     def _traverse(
         self,
         domain: Domain,
-        cache: Cache,
+        cache: SqliteCache,
         path: str,
         depth: int,
         query: str | None,
@@ -293,7 +293,9 @@ class Traversal:
             index=self._view.index_state(domains),
         )
 
-    def _retrieve(self, domain: Domain, cache: Cache, question: Question, mode: Mode) -> DomainRetrieval:
+    def _retrieve(
+        self, domain: Domain, cache: SqliteCache, question: Question, mode: Mode
+    ) -> DomainRetrieval:
         vector, hidden = self._vector(cache, question), self._view.audience.hidden(domain.slug)
         left_out = self._left_out(domain, cache, question, vector)
         only = passing_chunks(cache, question.filters, hidden, vector)
@@ -331,7 +333,7 @@ class Traversal:
             except EvidenceNotFoundError:
                 return asked, None
 
-    def _vector(self, cache: Cache, question: Question) -> Vector:
+    def _vector(self, cache: SqliteCache, question: Question) -> Vector:
         model = cache.meta.model
         vector = question.vectors.get(model)
         if vector is None:
@@ -342,7 +344,7 @@ class Traversal:
         return vector
 
 
-def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: float) -> Walk:
+def _walk(domain: Domain, cache: SqliteCache, found: Found, effort: Effort, started: float) -> Walk:
     kept = [note.path for note in found.kept]
     looked_at = [*kept, *(note.path for note in found.dropped)]
     points = {point.path: asdict(point) for point in cache.graph.nodes(looked_at)}

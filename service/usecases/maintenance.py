@@ -10,7 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
 from pipelines.errors import (
@@ -113,13 +113,13 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
     return lines
 
 
-def _prepare_sentences(resources: Resources, cache: Cache) -> None:
+def _prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
     """Compute ranks and sentence vectors, as the service does when nothing else waits."""
     if cache.passages.owed_sentences(1):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
 
 
-def _rank(cache: Cache, domain: Domain) -> list[str]:
+def _rank(cache: SqliteCache, domain: Domain) -> list[str]:
     """Compute a domain's ranks; return a line if its communities do not use the configured method."""
     problem = rank_domain(cache, domain).problem
     return [problem] if problem else []
@@ -128,7 +128,7 @@ def _rank(cache: Cache, domain: Domain) -> list[str]:
 def _is_as_configured(resources: Resources, domain: Domain) -> bool:
     """Say whether a domain's index has the model, the way of splitting notes and the context of the settings."""
     try:
-        cache = Cache.open(resources.state().cache_path(domain.slug))
+        cache = SqliteCache.open(resources.state().cache_path(domain.slug))
     except CacheMissingError:
         return True  # it will be built with the right ones
     cache.close()
@@ -148,7 +148,7 @@ def _next_number(resources: Resources, domain: Domain) -> int:
     number = state.cache_number(domain.slug) + 1
     while (path := state.numbered(domain.slug, number)).exists():
         try:
-            with closing(Cache.open(path)) as cache:
+            with closing(SqliteCache.open(path)) as cache:
                 fits = _is_built_for(resources, domain, cache.meta) and not damage(cache)
         except CacheError:
             fits = False
@@ -297,7 +297,7 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
         time.sleep(_POLL_SECONDS)
 
 
-def _is_worked_on(cache: Cache) -> bool:
+def _is_worked_on(cache: SqliteCache) -> bool:
     """Say whether a worker has taken up some of what is pending; a file with scanned pages takes it minutes."""
     found = cache.leases.waiting()
     return found is not None and found.is_leased
@@ -363,7 +363,7 @@ def index_again(resources: Resources, progress: Progress, version: str | None = 
     return [_report(slug, cache, wanted[slug]) for slug, cache in caches.items()]
 
 
-def _report(slug: str, cache: Cache, wanted: list[str]) -> str:
+def _report(slug: str, cache: SqliteCache, wanted: list[str]) -> str:
     failed = len({row.path for row in cache.ledger.parked_notes()}.intersection(wanted))
     done = counted(len(wanted) - failed, "note")
     line = f"{slug}: {done} indexed again by the pipeline {cache.meta.pipeline}"

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import structlog
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CacheError
 from pipelines.model import Domain, NoteName
 from pipelines.search.bm25 import Compared, WordPostings
@@ -49,27 +49,27 @@ class InMemory:
         self._names: dict[Path, NoteNames] = {}
         self._symbols: dict[Path, SymbolNames] = {}
         # A version is valid only for one connection; another one may have opened another file.
-        self._followed: dict[Path, tuple[Cache, int]] = {}
+        self._followed: dict[Path, tuple[SqliteCache, int]] = {}
         self._compared: dict[Path, int] = {}
         self._multiplies = True
 
-    def quantized(self, cache: Cache) -> QuantizedVectors | None:
+    def quantized(self, cache: SqliteCache) -> QuantizedVectors | None:
         """Return a cache's vectors."""
         return _if_many(self._quantized.get(cache.path))
 
-    def words(self, cache: Cache) -> WordPostings | None:
+    def words(self, cache: SqliteCache) -> WordPostings | None:
         """Return a cache's words, even if few: merging several domains needs them."""
         return self._words.get(cache.path)
 
-    def names(self, cache: Cache) -> NoteNames:
+    def names(self, cache: SqliteCache) -> NoteNames:
         """Return the names of a cache's notes; the first question reads them where `follow` did not."""
         return self._names.setdefault(cache.path, NoteNames())
 
-    def symbols(self, cache: Cache) -> SymbolNames:
+    def symbols(self, cache: SqliteCache) -> SymbolNames:
         """Return the symbols of a cache's source files, which questions read and follow."""
         return self._symbols.setdefault(cache.path, SymbolNames())
 
-    def follow(self, caches: Sequence[Cache]) -> None:
+    def follow(self, caches: Sequence[SqliteCache]) -> None:
         """Take in what was committed to these caches, and let go of those that are no longer among them.
 
         Raises CacheError after the others were followed where one of them cannot be read; that one is let go of.
@@ -86,7 +86,7 @@ class InMemory:
         if failed is not None:
             raise failed
 
-    def _follow(self, cache: Cache) -> None:
+    def _follow(self, cache: SqliteCache) -> None:
         now = (cache, cache.data_version())
         last = self._followed.get(cache.path)
         if last == now:
@@ -110,7 +110,7 @@ class InMemory:
         ):
             held.pop(path, None)
 
-    def compare(self, cache: Cache) -> tuple[Compared, bool]:
+    def compare(self, cache: SqliteCache) -> tuple[Compared, bool]:
         """Compare a part of what is held with the cache, the next part each time; say whether it was the last one.
 
         What differs is let go of, and read again by the next `follow`. Raises CacheError.
@@ -129,7 +129,7 @@ class InMemory:
             self._let_go(cache.path)
         return found, upto is None
 
-    def _follow_vectors(self, cache: Cache) -> None:
+    def _follow_vectors(self, cache: SqliteCache) -> None:
         if not self._multiplies:
             return
         quantized = self._quantized.get(cache.path)
@@ -152,7 +152,9 @@ class InMemory:
 _KIND = "memory"
 
 
-def check_memory(resources: Resources, memory: InMemory, readers: Sequence[tuple[Domain, Cache]]) -> None:
+def check_memory(
+    resources: Resources, memory: InMemory, readers: Sequence[tuple[Domain, SqliteCache]]
+) -> None:
     """Compare a part of each domain's data in memory with its cache. Raises CacheError.
 
     A difference stays a problem until all data was compared again without one.
@@ -196,7 +198,7 @@ class TitleIndex:
         self,
         query: str,
         limit: int,
-        readers: Sequence[tuple[Domain, Cache]],
+        readers: Sequence[tuple[Domain, SqliteCache]],
         hidden: Callable[[str], frozenset[str]],
     ) -> list[NoteName]:
         """Return the names that match best, without notes that are `hidden` by now. Raises CacheError."""
@@ -204,9 +206,9 @@ class TitleIndex:
             self._refresh(readers)
             return self._index.find(query, limit, {domain.slug: hidden(domain.slug) for domain, _ in readers})
 
-    def _refresh(self, readers: Sequence[tuple[Domain, Cache]]) -> None:
+    def _refresh(self, readers: Sequence[tuple[Domain, SqliteCache]]) -> None:
         """Bring the index up to date; a cache is read only if it changed since this thread last looked."""
-        seen: dict[str, tuple[Cache, int]] = self._own.__dict__.setdefault("seen", {})
+        seen: dict[str, tuple[SqliteCache, int]] = self._own.__dict__.setdefault("seen", {})
         for gone in set(self._held) - {domain.slug for domain, _ in readers}:
             self._hold(gone, {})
             del self._held[gone]  # whatever a thread has seen, it is read again when it is back

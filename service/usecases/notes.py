@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.passages import ChunkRow, document_text
 from pipelines.errors import NO_NOTE, CacheMissingError, NoteError, NoteNotFoundError, NotFoundError
 from pipelines.indexing.parse import is_heavy
@@ -74,7 +74,7 @@ def read_note(view: View, path: str) -> NoteText:
     raise view.no_such_note(path)
 
 
-def _read(view: View, domain: Domain, cache: Cache, path: str, raw: str) -> NoteText | None:
+def _read(view: View, domain: Domain, cache: SqliteCache, path: str, raw: str) -> NoteText | None:
     """Return a note; None if its file may have become private since it was indexed."""
     resources = view.resources
     try:
@@ -100,7 +100,7 @@ def _read(view: View, domain: Domain, cache: Cache, path: str, raw: str) -> Note
     )
 
 
-def text_of(cache: Cache, path: str, data: bytes) -> str:
+def text_of(cache: SqliteCache, path: str, data: bytes) -> str:
     """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
     if files.is_markdown(path):
         return decode(data)[0]
@@ -335,7 +335,7 @@ class Reader:
                 return self._open(path, known[0], domain, cache)
         raise self._view.no_such_note(path)
 
-    def _open(self, path: str, raw: str, domain: Domain, cache: Cache) -> OpenNote:
+    def _open(self, path: str, raw: str, domain: Domain, cache: SqliteCache) -> OpenNote:
         resources = self._view.resources
         try:
             content = vault.read(resources.root, raw, resources.settings.max_note_bytes)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.ledger import ParkedRow
 from pipelines.errors import CacheError, CacheMissingError, NotFoundError
 from pipelines.indexing.status import unforgotten
@@ -65,7 +65,7 @@ class Parked:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
 
-    def each_domain(self, failed: dict[str, str]) -> Iterator[tuple[Domain, Cache]]:
+    def each_domain(self, failed: dict[str, str]) -> Iterator[tuple[Domain, SqliteCache]]:
         """Yield the domains that have a cache, each with it; `failed` learns why others cannot be asked."""
         for domain in self._resources.domains():
             try:
@@ -75,7 +75,7 @@ class Parked:
             except CacheError as error:
                 failed[domain.slug] = str(error)
 
-    def of(self, domain: Domain, cache: Cache) -> list[ParkedRow]:
+    def of(self, domain: Domain, cache: SqliteCache) -> list[ParkedRow]:
         """Return a domain's parked notes but the forgotten ones. Raises CacheError."""
         return self._shown_of(domain, cache.ledger.parked_notes())
 
@@ -221,7 +221,7 @@ class Operations:
         )
 
     def _overview_of(
-        self, domain: Domain, cache: Cache, saved: list[float], review_waiting: int
+        self, domain: Domain, cache: SqliteCache, saved: list[float], review_waiting: int
     ) -> DomainOverview:
         state, counts = self.resources.state(), cache.counts(uncounted(self.resources, domain))
         edges, communities = cache.graph.edges_and_communities()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from pipelines import store
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.vectors import Vector
 from pipelines.errors import (
     BadVectorError,
@@ -198,7 +198,7 @@ def _history_of(resources: Resources, path: str) -> dict[str, str]:
     return {"reason": f"it was taken out of the index on {moment(last.at)}; there is no such file"}
 
 
-def _vanished_because(resources: Resources, cache: Cache, slug: str, path: str) -> str | None:
+def _vanished_because(resources: Resources, cache: SqliteCache, slug: str, path: str) -> str | None:
     """Say that a note's file is gone while the index keeps the note, or return None."""
     if path not in resources.vanished().waiting(slug) and gone_because(resources, cache, path) is None:
         return None
@@ -220,7 +220,7 @@ def paused_because(resources: Resources, slug: str) -> str | None:
     return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops/queue`)"
 
 
-def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
+def _as_read(resources: Resources, cache: SqliteCache, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
     node = cache.passages.node(known["path"])
     warnings = node.warnings if node else []
@@ -236,7 +236,7 @@ def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> di
 
 
 def explained(
-    resources: Resources, caches: Mapping[str, Cache], known: Mapping[str, Any], *, is_owner: bool
+    resources: Resources, caches: Mapping[str, SqliteCache], known: Mapping[str, Any], *, is_owner: bool
 ) -> dict[str, Any]:
     """Return the state of a path with what keeps its note from answers, and for the owner with what became of it.
 
@@ -449,7 +449,7 @@ class View:
         other.audience = audience
         return other
 
-    def readers(self, slug: str | None = None) -> list[tuple[Domain, Cache]]:
+    def readers(self, slug: str | None = None) -> list[tuple[Domain, SqliteCache]]:
         """Return the domains (or the named one) that have a cache, each with this thread's connection.
 
         Raises DomainNotFoundError.
@@ -465,7 +465,7 @@ class View:
         return found
 
     def _ask(
-        self, ask: Callable[[Domain, Cache], Answer], slugs: Collection[str] = ()
+        self, ask: Callable[[Domain, SqliteCache], Answer], slugs: Collection[str] = ()
     ) -> tuple[dict[str, Answer], dict[str, str]]:
         """Query every domain (or some); return the answers and the failures. One damaged cache affects no other."""
         answers, failed = {}, {}
@@ -590,7 +590,7 @@ class View:
         if question.is_list:
             require_no_question(filters)
 
-        def source(domain: Domain, cache: Cache) -> Source:
+        def source(domain: Domain, cache: SqliteCache) -> Source:
             model, held, hidden = cache.meta.model, self._in_memory, self.audience.hidden(domain.slug)
             self._embed(question, model)
             if filters.name_communities:
@@ -622,7 +622,7 @@ class View:
         notes that are hidden.
         """
 
-        def ask(domain: Domain, cache: Cache) -> DomainIndex:
+        def ask(domain: Domain, cache: SqliteCache) -> DomainIndex:
             return index_of(domain, cache, self.audience, ready=self._models.has_loaded(cache.meta.model))
 
         found, failed = self._ask(ask, slugs)
@@ -636,7 +636,7 @@ class View:
         index.failed |= failed
         return describe_health(self.resources, queue, domains, index)
 
-    def holder(self, path: str) -> tuple[Domain, Cache]:
+    def holder(self, path: str) -> tuple[Domain, SqliteCache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""
         for domain, cache in self.readers():
             if cache.passages.node(path) is not None and self.audience.sees(domain.slug, path):

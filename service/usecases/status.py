@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines import store
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import may_be_broken
 from pipelines.cache.passages import ChunkRow, NodeRow
 from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
@@ -54,7 +54,7 @@ Backlinks = Callable[[str], list[dict[str, Any]]]
 
 
 def describe_note(
-    domain: Domain, cache: Cache, path: str, audience: Audience, backlinks: Backlinks
+    domain: Domain, cache: SqliteCache, path: str, audience: Audience, backlinks: Backlinks
 ) -> NodeAnswer | None:
     """Return a note's row, links and chunks, or None if its domain has no such note.
 
@@ -124,7 +124,7 @@ def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> s
 # The state of one domain's index, with what `everindex reembed` would change in it and what that costs.
 
 
-def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
+def state_of(resources: Resources, domain: Domain, cache: SqliteCache) -> dict[str, Any]:
     """Return what `pipelines.indexing.status.domain_status` does, and the cost of `everindex reembed`."""
     cost = _reembed_cost(resources, domain, cache)
     return domain_status(cache, resources.state(), domain.slug, uncounted(resources, domain)) | {
@@ -132,7 +132,7 @@ def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, An
     }
 
 
-def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> ReembedCost | None:
+def _reembed_cost(resources: Resources, domain: Domain, cache: SqliteCache) -> ReembedCost | None:
     """Return what differs between an index and the settings; None if nothing does.
 
     Its model is left out: a service does not start with another. The number of texts is that of the passages now.
@@ -160,7 +160,7 @@ def passages_problems(resources: Resources) -> Iterator[str]:
             yield f"{domain.slug}: {error}; until then its index keeps the passages that it has"
 
 
-def _wanted(resources: Resources, domain: Domain, cache: Cache) -> ChunkSettings:
+def _wanted(resources: Resources, domain: Domain, cache: SqliteCache) -> ChunkSettings:
     """Return how the settings split a domain's notes. Raises ModelUnavailableError, ConfigurationError."""
     info = recorded_model(resources.settings, cache.meta.model, resources.root)
     return chosen_chunking(resources.settings, info, domain)
@@ -210,7 +210,7 @@ class DomainIndex(NamedTuple):
     refining: bool
 
 
-def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -> DomainIndex:
+def index_of(domain: Domain, cache: SqliteCache, audience: Audience, *, ready: bool) -> DomainIndex:
     """Return how far a domain's index is behind the disk, for the notes that the asker sees. Raises CacheError.
 
     A new note counts until it is indexed, because only then its privacy is known. `ready`: the model is loaded.
@@ -257,7 +257,7 @@ def without_counts(state: IndexState) -> IndexState:
     return state.model_copy(update=one)
 
 
-def count_notes(resources: Resources, readers: Sequence[tuple[Domain, Cache]]) -> int:
+def count_notes(resources: Resources, readers: Sequence[tuple[Domain, SqliteCache]]) -> int:
     """Return the number of notes in all domains that can be read."""
     total = 0
     for domain, cache in readers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import CacheError, CannotUndoError, NoteTagsError, NotFoundError, TooManyWaitingError
 from pipelines.model import Domain, Suggestion, now_iso
@@ -356,7 +356,7 @@ class Proposing:
         return [entry.tag for entry in entries if entry.status == "active"]
 
     def _propose(
-        self, client: str, domain: Domain, cache: Cache, path: str, tags: Sequence[str], reason: str
+        self, client: str, domain: Domain, cache: SqliteCache, path: str, tags: Sequence[str], reason: str
     ) -> list[Proposed]:
         store, taxonomy = self._context.proposals(), self._context.vocabulary(domain).taxonomy
         node = cache.passages.node(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
@@ -73,7 +73,7 @@ class TitleSearch:
     def _near(
         self,
         domain: Domain,
-        cache: Cache,
+        cache: SqliteCache,
         vector: Vector,
         k: int,
         path: str,

@@ -36,7 +36,7 @@ from service.http.server import STOPPING
 from service.schemas.notes import NodeAnswer
 from service.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState, Series
 from service.schemas.search import TitleHit
-from service.usecases.links import Graph, Traversal
+from service.usecases.links import Links, Traversal
 from service.usecases.naming import may_be_a_title, notes_called
 from service.usecases.notes import Reader, log_entries
 from service.usecases.operations import Operations
@@ -179,7 +179,7 @@ class NotePages:
         self._view = view
         self._names = TitleSearch(view)
         self._tags = tags
-        self._graph = Graph(view)
+        self._graph = Links(view)
         self._traversal = Traversal(view)
 
     def note(self, q: str, status: int = 200) -> HTMLResponse:

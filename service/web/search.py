@@ -29,7 +29,7 @@ from service.schemas.links import KeptNode
 from service.schemas.notes import ListAnswer
 from service.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer, TitleHit
 from service.usecases.browsing import SUGGESTED, Browsing, list_notes
-from service.usecases.links import Graph, Traversal
+from service.usecases.links import Links, Traversal
 from service.usecases.search import View
 from service.usecases.status import count_notes
 from service.usecases.text import as_sum
@@ -191,7 +191,7 @@ class _SearchPage:
         self._view = view
         self._traversal = Traversal(view)
         self._browsing = Browsing(view)
-        self._graph = Graph(view)
+        self._graph = Links(view)
         self._names = TitleSearch(view)
         self._templates = templates
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.leases import LEASE_SECONDS
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.vectors import VECTOR_GRACE_SECONDS
@@ -30,10 +30,10 @@ class Sqlite:
         self._opened = []
 
     def writer(self, meta=META):
-        return self._keep(Cache.create(self._path, meta, clock=self._clock))
+        return self._keep(SqliteCache.create(self._path, meta, clock=self._clock))
 
     def reader(self):
-        return self._keep(Cache.open(self._path))
+        return self._keep(SqliteCache.open(self._path))
 
     def _keep(self, cache):
         self._opened.append(cache)

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
 from pipelines.sqlite import connect
@@ -80,7 +80,7 @@ def _path(n: int) -> str:
     return f"{('', 'alpha/', 'beta/')[n % 3]}note-{n}.md"
 
 
-def _a_cache(service: Service) -> Cache:
+def _a_cache(service: Service) -> SqliteCache:
     return next(iter(service.resources.caches().values()))
 
 
@@ -339,7 +339,7 @@ def the_index_drifts_and_is_repaired(_: World, service: Service) -> None:
     service.repair()
 
 
-def _drift(cache: Cache) -> None:
+def _drift(cache: SqliteCache) -> None:
     with cache.transaction():
         (path,) = next(cache.con.execute("SELECT min(path) FROM vault_node"))
         cache.con.execute("UPDATE vault_chunk SET text = 'other' WHERE path = ?", (path,))

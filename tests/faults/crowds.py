@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from tests.whole.conftest import User, wait_for
 
 FILES = 100_000
@@ -87,7 +87,7 @@ def _write_all(user: User, files: int) -> dict[str, float]:
         process.wait()
     ended = time.monotonic()
     (domain,) = user.health()["domains"].values()
-    cache = Cache.open(Path(domain["cache"]))
+    cache = SqliteCache.open(Path(domain["cache"]))
     wait_for(lambda: cache.ledger.known() >= files, "every file is known", PATIENCE)
     known = time.monotonic() - ended
     wait_for(lambda: not cache.ledger.pending()[0], "every word is indexed", PATIENCE)

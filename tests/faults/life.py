@@ -24,7 +24,7 @@ import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.centrality  # noqa: F401 - likewise
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -103,7 +103,7 @@ class LightResources(Resources):
         # One process for all formats: otherwise each format would take another one.
         self.sandbox._used.update(form.reader for form in FORMATS if form.apart)
 
-    def ingest(self, domain: Domain, cache: Cache) -> Ingest:
+    def ingest(self, domain: Domain, cache: SqliteCache) -> Ingest:
         ingest = super().ingest(domain, cache)
         return replace(ingest, owner=self._owner) if self._owner else ingest
 
@@ -116,7 +116,7 @@ class LightResources(Resources):
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
-    ) -> Cache:
+    ) -> SqliteCache:
         cache = super().open_cache(path, info, domain, chunking)
         cache.ledger._clock = cache.leases._clock = cache.edges._clock = self.now
         return cache

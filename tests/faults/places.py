@@ -1,7 +1,7 @@
 """Every place where a process can die between two states of the disk, and a death at each of them.
 
 A place is before or after a commit, an enqueue, a dequeue or a rename. It is named after our function that does it:
-`pipelines.cache.cache.Cache.commit_note: before commit`. Production code contains nothing of it: the
+`pipelines.cache.cache.SqliteCache.commit_note: before commit`. Production code contains nothing of it: the
 primitives are hooked, in a child that is going to die.
 """
 
@@ -92,10 +92,10 @@ ELSEWHERE = {
     "pipelines.state.health.Problems": "what is wrong, for people to read: no work depends on it",
     "pipelines.maintenance.databases": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
     "pipelines.vault.atomic.write_in_folder": "writes the vault's id again: tests/pipelines/vault/test_identity.py",
-    "pipelines.cache.leases.Leases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
-    "pipelines.cache.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
-    "pipelines.cache.cache.Cache.transaction": "commits for others",
-    "pipelines.cache.graph.Graph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
+    "pipelines.cache.leases.SqliteLeases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
+    "pipelines.cache.ledger.SqliteLedger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
+    "pipelines.cache.cache.SqliteCache.transaction": "commits for others",
+    "pipelines.cache.graph.SqliteGraph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     "service.usecases.operations.Parked.retry": "asks for a retry: the life retries a parked note through the ledger",
     **dict.fromkeys(

@@ -21,7 +21,7 @@ from typing import Self
 import httpx
 import psutil
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.domains import load
 from pipelines.indexing.ingest import Ingest
 from pipelines.maintenance.verify import verify
@@ -114,7 +114,7 @@ class Trio(User):
     def catch_worker(self, patience: float = 3.0) -> None:
         """Return while the worker works on a note, if it does so soon."""
         deadline = time.monotonic() + patience
-        with closing(Cache.open(self.cache_path)) as cache:
+        with closing(SqliteCache.open(self.cache_path)) as cache:
             while time.monotonic() < deadline and not _leased(cache):
                 time.sleep(0.001)
 
@@ -135,7 +135,7 @@ class Trio(User):
                                 return child
             return None
 
-        with closing(Cache.open(self.cache_path)) as cache:
+        with closing(SqliteCache.open(self.cache_path)) as cache:
             reader: psutil.Process = wait_for(caught, "a document is read")
         return reader
 
@@ -193,12 +193,12 @@ class Trio(User):
 
     def differing_paths(self) -> Found | None:
         """Return which paths differ from the disk; None while work is pending."""
-        with closing(Cache.open(self.cache_path)) as cache:
+        with closing(SqliteCache.open(self.cache_path)) as cache:
             if _leased(cache) or cache.ledger.pending()[0] or cache.vectors.pending():
                 return None
             return self._paths(cache)
 
-    def _paths(self, cache: Cache) -> Found:
+    def _paths(self, cache: SqliteCache) -> Found:
         wanted = self.on_disk()
         indexed = dict(cache.con.execute("SELECT path, indexed_hash FROM vault_file").fetchall())
         nodes = {path for (path,) in cache.con.execute("SELECT path FROM vault_node").fetchall()}
@@ -218,7 +218,7 @@ class Trio(User):
         health = wait_for(self.health, "the query worker answers")
         registry = load(self.root)
         served = self.get("/search", q=_EVERY_NOTE_HAS, k=_MOST_RESULTS).json()["results"]
-        with closing(Cache.open(self.cache_path)) as cache:
+        with closing(SqliteCache.open(self.cache_path)) as cache:
             if self._ingest is None:
                 self._ingest = Resources(self._settings).ingest(registry.domains[0], cache)
             verdict = verify(cache, self._ingest, registry)
@@ -233,7 +233,7 @@ class Trio(User):
             sys.stderr.write(f"not as on disk: {found}\n")
         return found
 
-    def _duplicates(self, cache: Cache, ingest: Ingest) -> Iterator[str]:
+    def _duplicates(self, cache: SqliteCache, ingest: Ingest) -> Iterator[str]:
         """Return the notes that have a text, a word or a vector more often than the chunker gives it."""
         for path in self.on_disk():
             note = ingest.files.read(path, (self.root / path).read_bytes())
@@ -253,7 +253,7 @@ class Trio(User):
             yield f"{words} full-text rows and {vectors} vectors of {chunks} chunks"
 
 
-def _leased(cache: Cache, condition: str = "1") -> bool:
+def _leased(cache: SqliteCache, condition: str = "1") -> bool:
     """Say whether a process works on a note, or on one of some notes."""
     sql = f"SELECT 1 FROM vault_file WHERE lease_token IS NOT NULL AND {condition}"
     return bool(cache.con.execute(sql).fetchall())

@@ -20,7 +20,7 @@ from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
 from pipelines.state.note_log import NoteLog
 from pipelines.state.tags import Proposals
-from pipelines.tagging.apply import Notes, merge_late
+from pipelines.tagging.apply import DomainNotes, merge_late
 from pipelines.tagging.review import ReviewContext, review
 from pipelines.tagging.vocabulary import load
 from pipelines.vault import in_folder
@@ -150,7 +150,7 @@ class Service:
         (self.domain,) = WHOLE_VAULT
         self.proposals = Proposals(state)
         self.displaced = state / "displaced"
-        self.notes = Notes(
+        self.notes = DomainNotes(
             "vault", root, MAX_BYTES, self.house.cache, self.proposals, NoteLog(state), self.displaced
         )
         self.number = 0

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import BackupError, CacheError
 from pipelines.maintenance import databases
 from pipelines.maintenance.backup import _check_seal
@@ -254,6 +254,6 @@ _PICTURE = {
 """Everything derived, without ids; that the full-text index has these words is for `verify` to say."""
 
 
-def picture(cache: Cache) -> dict[str, list[Any]]:
+def picture(cache: SqliteCache) -> dict[str, list[Any]]:
     """Return what must equal a from-scratch index of the disk."""
     return {name: cache.con.execute(sql).fetchall() for name, sql in _PICTURE.items()}

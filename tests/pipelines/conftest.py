@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
@@ -71,9 +71,9 @@ class House:
         self.files = Files(self.sandbox)
         self.events: list[NoteEvent] = []
 
-    def open(self, name: str) -> Cache:
+    def open(self, name: str) -> SqliteCache:
         meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
-        return Cache.create(self.state / name, meta, clock=lambda: self.now)
+        return SqliteCache.create(self.state / name, meta, clock=lambda: self.now)
 
     @property
     def ingest(self) -> Ingest:
@@ -137,7 +137,7 @@ class House:
         """Path, kind of error and reason of each parked note."""
         return [(row.path, row.kind, row.reason) for row in self.cache.ledger.parked_notes()]
 
-    def picture(self, cache: Cache | None = None) -> dict[str, object]:
+    def picture(self, cache: SqliteCache | None = None) -> dict[str, object]:
         """Everything derived, without ids: what must equal a from-scratch index."""
         con = (cache or self.cache).con
         chunks = con.execute(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.filters import Filters, parse_filters
 from pipelines.question import Question, read_question
@@ -47,7 +47,7 @@ NOTES = {
 
 @pytest.fixture
 def notes(tmp_path):
-    cache = Cache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"))
+    cache = SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"))
     for path, text in NOTES.items():
         put(cache, path, text)
     yield lambda filters: {note.path for note in cache.filters.matching_notes(filters)}

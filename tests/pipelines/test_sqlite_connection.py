@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from pipelines import sqlite
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError, StorageUnavailableError
 from pipelines.sqlite import check_sqlite_version, connect, transaction
@@ -29,7 +29,7 @@ def test_many_that_open_a_new_file_at_once_all_succeed(tmp_path):
 
     def open_it():
         try:
-            Cache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p")).close()
+            SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p")).close()
             State(tmp_path).close()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a failure
             failed.append(error)

@@ -18,7 +18,7 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from tests.once import made_once
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "vault"
@@ -136,7 +136,7 @@ class User:
 
         def done() -> bool:
             for place in self.state.glob("cache-*.db"):
-                with closing(Cache.open(place)) as cache:
+                with closing(SqliteCache.open(place)) as cache:
                     if cache.edges.ranks_behind() or cache.passages.owed_sentences(1):
                         return False
             return True

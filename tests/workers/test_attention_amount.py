@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.model import LOW_PRIORITY, FoundFile
 from pipelines.state.attention import Attention
@@ -40,7 +40,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def ledger(tmp_path):
-    cache = Cache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"))
+    cache = SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"))
     yield cache.ledger
     cache.close()
 
@@ -90,7 +90,7 @@ def test_a_note_moves_to_another_domain(store, ledger, tmp_path):
     store.add(["Soil.md"], "opened", 0.0)
     seen(ledger, Soil="s")
     follow(store, ledger)
-    other = Cache.create(tmp_path / "other.db", CacheMeta("m", 4, "p"))
+    other = SqliteCache.create(tmp_path / "other.db", CacheMeta("m", 4, "p"))
     seen(ledger, "Soil")
     seen(other.ledger, Soil2="s")
     assert follow_notes(store, [ledger, other.ledger], lambda _: True) == set()

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.state.health import Problems
 from pipelines.state.jobs import History
@@ -22,7 +22,7 @@ def stores(tmp_path):
 
 
 def make(path):
-    return Cache.create(path, META)
+    return SqliteCache.create(path, META)
 
 
 def test_a_thread_keeps_one_connection_of_each_kind(stores):
@@ -38,7 +38,7 @@ def test_another_thread_has_connections_of_its_own(stores):
 def test_a_cache_is_kept_and_read_apart_from_where_it_is_written(stores):
     written = stores.cache("vault", make, writable=True)
     assert stores.cache("vault", make, writable=True) is written
-    assert stores.cache("vault", Cache.open, writable=False) is not written
+    assert stores.cache("vault", SqliteCache.open, writable=False) is not written
     assert stores.replaced == 0
 
 

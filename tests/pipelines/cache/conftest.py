@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 
 
@@ -22,6 +22,6 @@ def clock():
 
 @pytest.fixture
 def cache(tmp_path, clock):
-    made = Cache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"), clock=clock)
+    made = SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"), clock=clock)
     yield made
     made.close()

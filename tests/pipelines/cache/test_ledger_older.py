@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY
 
 FIRST, SECOND, THIRD = "4:200/40/1200", "5:200/40/1200", "5:100/20/900"
@@ -24,7 +24,7 @@ def under(house):
         meta = replace(house.cache.meta, pipeline=pipeline)
         path = house.cache.path
         house.cache.close()
-        house.cache = Cache.create(path, meta, clock=lambda: house.now)
+        house.cache = SqliteCache.create(path, meta, clock=lambda: house.now)
         return house.cache
 
     return reopen

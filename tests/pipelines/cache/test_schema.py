@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta, steps_for, version_of
 from pipelines.errors import CacheError, StateError
 from pipelines.maintenance.databases import foreign_in_cache
@@ -58,7 +58,7 @@ def test_what_a_cache_of_an_earlier_version_knows_of_notes_and_chunks_is_kept(of
         for table in lacks:  # version 0.1.0 had none of these
             con.execute(f"DROP TABLE {table}")
     meta = CacheMeta("tiny", 4, "p") if write else None
-    cache = Cache.create(of_030, meta) if meta else Cache.open(of_030)
+    cache = SqliteCache.create(of_030, meta) if meta else SqliteCache.open(of_030)
     nodes, chunks, git = facts(cache.con)
     cache.close()
     unknown = ("open.md", None, None, None, None, 0, None, None, 0)
@@ -74,7 +74,7 @@ def test_what_a_cache_of_an_earlier_version_knows_of_notes_and_chunks_is_kept(of
 
 def test_a_migrated_cache_has_the_schema_of_a_new_one(of_030):
     assert foreign_in_cache(of_030, 4, 4) is None
-    Cache.create(of_030, CacheMeta("tiny", 4, "p")).close()
+    SqliteCache.create(of_030, CacheMeta("tiny", 4, "p")).close()
     latest = max(steps_for(4))
     assert foreign_in_cache(of_030, 4, latest) is None
     assert foreign_in_cache(of_030, 4, 4)
@@ -86,7 +86,7 @@ def test_a_cache_of_another_version_is_refused_with_what_to_do(of_030):
     with closing(connect(of_030)) as con:
         con.execute("UPDATE vault_meta SET value = '99' WHERE key = 'schema_version'")
     with pytest.raises(CacheError, match=r"a later version .*99.*index --rebuild"):
-        Cache.open(of_030)
+        SqliteCache.open(of_030)
     assert foreign_in_cache(of_030, 4, 99) == "a schema of version 99"
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.leases import MAX_ATTEMPTS
 from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoundError
 from pipelines.indexing.deletions import Release
@@ -537,7 +537,7 @@ def test_a_cache_of_another_model_is_refused_with_the_way_out(house):
     from pipelines.errors import ModelMismatchError
 
     with pytest.raises(ModelMismatchError, match="everindex reembed"):
-        Cache.create(house.cache.path, CacheMeta("another-model", 32, house.cache.meta.pipeline))
+        SqliteCache.create(house.cache.path, CacheMeta("another-model", 32, house.cache.meta.pipeline))
 
 
 def test_the_newest_note_of_a_bulk_change_is_indexed_first(house):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.domains import load
 from pipelines.errors import (
     BackupDamagedError,
@@ -581,7 +581,7 @@ def test_a_restore_that_fails_at_the_last_step_leaves_nothing(filled, sealed, mo
 
 def test_the_restored_cache_is_a_cache(filled, sealed):
     placed = restore(filled, sealed)
-    reader = Cache.open(placed)
+    reader = SqliteCache.open(placed)
     assert reader.counts().notes == 2
     reader.close()
     assert len(seal(b"")) == _SEAL_LENGTH

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.domains import load
 from pipelines.errors import NoteChangedError
 from pipelines.indexing.ingest import index_saved, index_words
@@ -93,7 +93,7 @@ def saved_later(house: House, path: str) -> None:
 
 
 def test_verify_needs_no_right_to_write(filled):
-    reader = Cache.open(filled.cache.path)
+    reader = SqliteCache.open(filled.cache.path)
     assert verify(reader, filled.ingest, load(filled.root)).differences == ()
     reader.close()
 
@@ -393,7 +393,7 @@ def test_a_note_whose_vectors_are_pending_is_compared_without_them(filled):
 
 def test_notes_that_were_split_otherwise_are_reported_once(filled):
     filled.cache.con.execute("UPDATE vault_meta SET value = 'older' WHERE key = 'pipeline'")
-    reader = Cache.open(filled.cache.path)
+    reader = SqliteCache.open(filled.cache.path)
     (difference,) = verify(reader, filled.ingest, load(filled.root)).differences
     reader.close()
     assert "everindex index" in difference.detail
@@ -419,7 +419,7 @@ def test_a_damaged_file_is_named_with_the_way_out(filled):
     data[(page - 1) * 4096 : (page - 1) * 4096 + 64] = b"\xff" * 64
     path.write_bytes(data)
     filled.cache = filled.open("cache-other.1.db")
-    reader = Cache.open(path)
+    reader = SqliteCache.open(path)
     verdict = verify(reader, filled.ingest, load(filled.root))
     reader.close()
     assert verdict.differences

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta, build
 from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
@@ -373,7 +373,7 @@ def test_a_column_that_is_gone_is_named_with_a_way_out_that_works(house, built, 
 def test_a_cache_that_does_not_say_what_it_was_built_with_is_refused_with_the_way_out(house, key):
     house.cache.con.execute("DELETE FROM vault_meta WHERE key = ?", (key,))
     with pytest.raises(CacheError, match="everindex index --rebuild"):
-        Cache.open(house.cache.path)
+        SqliteCache.open(house.cache.path)
     with pytest.raises(CacheError, match="everindex index --rebuild"):
         house.open(house.cache.path.name)
 

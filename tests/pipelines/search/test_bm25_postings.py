@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.search import Search
+from pipelines.cache.cache import SqliteCache
+from pipelines.cache.search import SqliteSearch
 from pipelines.indexing.ingest import index_words
 from pipelines.question import read_question
 from pipelines.search import bm25 as module
@@ -128,8 +128,10 @@ def test_only_the_end_of_a_list_is_read_again(house, words, monkeypatch):
     agree(words, house.cache, "garden")
     newest = house.cache.search.newest_chunk()
     read = []
-    occurrences = Search.occurrences
-    monkeypatch.setattr(Search, "occurrences", lambda *asked: read.append(asked[1:]) or occurrences(*asked))
+    occurrences = SqliteSearch.occurrences
+    monkeypatch.setattr(
+        SqliteSearch, "occurrences", lambda *asked: read.append(asked[1:]) or occurrences(*asked)
+    )
     agree(words, house.cache, "garden")
     house.save("3.md", "A garden.")
     agree(words, house.cache, "garden")
@@ -257,7 +259,7 @@ def test_memory_equals_fts5_whatever_is_committed_by_others_meanwhile(tiny_embed
             house.cache.close()
 
         def ask():
-            cache = Cache.open(base / "state" / "cache-vault.1.db")
+            cache = SqliteCache.open(base / "state" / "cache-vault.1.db")
             while not stop.is_set():
                 with cache.snapshot():
                     for query in QUERIES:
@@ -266,7 +268,7 @@ def test_memory_equals_fts5_whatever_is_committed_by_others_meanwhile(tiny_embed
 
         with (
             ThreadPoolExecutor(3) as pool,
-            closing(Cache.open(base / "state" / "cache-vault.1.db")) as reader,
+            closing(SqliteCache.open(base / "state" / "cache-vault.1.db")) as reader,
         ):
             asker = pool.submit(ask)
             try:
@@ -327,7 +329,7 @@ def test_a_comparison_looks_at_a_part_of_the_chunks_and_the_parts_are_all(house,
 def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
     write_many(house, 20)
     words.follow(house.cache)
-    old = Cache.open(house.cache.path)
+    old = SqliteCache.open(house.cache.path)
     with old.snapshot():
         found = words.look_up(old, read_question("walrus garden").wanted).scores().best(60)
         house.save("3.md", "A walrus in the garden.")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.search.code import SymbolNames, asked_names, lift_symbols, overlap
 
 DOMAINS = "vault:\n  legacy: true\n  formats: [md, code]\n"
@@ -169,7 +169,7 @@ def test_what_was_defined_in_a_file_that_is_gone_counts_no_longer(tree):
 
 def test_a_question_that_began_before_a_save_does_not_undo_what_was_taken_in(tree):
     names = SymbolNames()
-    earlier, read = Cache.open(tree.cache.path), []
+    earlier, read = SqliteCache.open(tree.cache.path), []
     with earlier.snapshot():
         assert len(names.definitions(earlier, ["round_to_tenth"], ())) == 1
         tree.save("more.py", "def round_to_cent(value):\n    return value\n")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.search.excerpts import split_sentences
 from pipelines.search.find import BUDGET_SECONDS, SentenceVectors, prepare
@@ -107,7 +107,7 @@ def test_prepared_sentences_are_as_similar_as_encoded_ones_and_cost_nothing(hous
 def test_another_version_splits_and_prepares_every_text_again(house, encode):
     house.save("a.md", NOTE)
     assert prepare_all(house, encode) == 3
-    Cache.create(house.cache.path, replace(house.cache.meta, pipeline="another")).close()
+    SqliteCache.create(house.cache.path, replace(house.cache.meta, pipeline="another")).close()
     assert house.cache.passages.owed_sentences(1)
     assert prepare_all(house, encode) == 3
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.search import Search
+from pipelines.cache.cache import SqliteCache
+from pipelines.cache.search import SqliteSearch
 from pipelines.search.bm25 import Compared
 from pipelines.search.vectors import QuantizedVectors, _best
 
@@ -86,7 +86,7 @@ def test_only_what_changed_is_read_again(house, quantized, monkeypatch):
     write_many(house, 20)
     quantized.follow(house.cache)
     read = []
-    monkeypatch.setattr(Search, "chunks_with_vectors", lambda _, only: read.append(only) or set(only))
+    monkeypatch.setattr(SqliteSearch, "chunks_with_vectors", lambda _, only: read.append(only) or set(only))
     quantized.follow(house.cache)
     house.save("3.md", "A boat on the river in winter.")
     quantized.follow(house.cache)
@@ -133,7 +133,7 @@ def test_a_comparison_takes_in_what_was_committed_before_it(house, quantized):
 
 def test_quantized_vectors_equal_the_cache_whatever_is_committed_by_others_meanwhile(house, quantized):
     write_many(house, 20)
-    reader, path = Cache.open(house.cache.path), house.cache.path
+    reader, path = SqliteCache.open(house.cache.path), house.cache.path
     house.cache.close()
 
     def write():

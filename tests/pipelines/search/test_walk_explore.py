@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.model import Domain
 from pipelines.search.thresholds import BGE_LARGE
@@ -18,7 +18,7 @@ DOMAIN = Domain("vault", "")
 
 @pytest.fixture
 def cache(tmp_path):
-    made = Cache.create(tmp_path / "cache.db", CacheMeta("m", DIMENSION, "p"))
+    made = SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", DIMENSION, "p"))
     yield made
     made.close()
 

@@ -11,7 +11,7 @@ from pipelines.model import Suggestion
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import State
 from pipelines.state.tags import Proposals
-from pipelines.tagging.apply import Notes
+from pipelines.tagging.apply import DomainNotes
 from pipelines.tagging.review import ReviewContext, review
 from pipelines.tagging.vocabulary import load
 from tests.pipelines.conftest import MAX_BYTES, House
@@ -32,7 +32,7 @@ class Tagging:
         state.close()
         self.proposals = Proposals(house.state)
         self.log = NoteLog(house.state)
-        self.notes = Notes(
+        self.notes = DomainNotes(
             domain.slug,
             house.root,
             MAX_BYTES,

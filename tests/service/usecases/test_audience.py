@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.notes import Rules
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import DomainNotFoundError, NoteNotFoundError
@@ -230,7 +230,7 @@ PATHS = ("a.md", "Diary/a.md", "work/diary/b.md", "w\u00f6rk/c.md", "workshop/d.
 def store(tmp_path_factory):
     """A cache whose only rows are a ledger of notes, each with every text, and what they say of their privacy."""
     meta = CacheMeta("model", 4, "pipeline")
-    cache = Cache.create(tmp_path_factory.mktemp("state") / "cache-a.1.db", meta)
+    cache = SqliteCache.create(tmp_path_factory.mktemp("state") / "cache-a.1.db", meta)
     notes = [parse_note(f"{number}/{path}", text) for number, text in enumerate(TEXTS) for path in PATHS]
     for note in notes:
         cache._upsert_node(note, SimpleNamespace(found=SimpleNamespace(mtime_ns=0)))

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
-from service.usecases.links import Graph
+from service.usecases.links import Links
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
 from tests.browser.serving import cookie_of
@@ -203,7 +203,7 @@ def test_what_a_source_file_imports_from_elsewhere_is_reported_as_broken_nowhere
     resources = Resources(Settings(vault=vault, state=tmp_path / "other", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
     questions = View(resources)
-    links = Graph(questions)
+    links = Links(questions)
     assert [link.target for link in links.links("broken", None, 10).links] == ["nowhere"]
     written = {link.target: link for link in links.links("any", None, 10).links}
     assert (written["numpy.py"].meant, written["numpy.py"].suggestions) == (None, [])
@@ -220,5 +220,5 @@ def test_a_link_to_a_note_that_was_renamed_names_its_new_path(vault, tmp_path, t
         (vault / new).parent.mkdir(exist_ok=True)
         (vault / f"{old}.md").rename(vault / f"{new}.md")
     index_once(resources, lambda *_: None)
-    (broken,) = Graph(View(resources)).links("broken", None, 10).links
+    (broken,) = Links(View(resources)).links("broken", None, 10).links
     assert (broken.target, broken.suggestions) == ("Köln", ["Rhine/Colonia.md"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pipelines.errors import NotRunningError
 from pipelines.state.note_log import NoteLog
 from queue_config.settings import Settings
@@ -30,7 +30,7 @@ def resources(vault, tmp_path, tiny_model):
     made = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(made, lambda *_: None)
     cache = made.cache(made.domains()[0])
-    Cache.create(cache.path, replace(cache.meta, pipeline=OLD)).close()
+    SqliteCache.create(cache.path, replace(cache.meta, pipeline=OLD)).close()
     cache.con.execute(
         "UPDATE vault_file SET applied_generation = generation, embedded_generation = generation"
     )

@@ -7,8 +7,8 @@ from threading import Thread
 
 import pytest
 
-from pipelines.cache.cache import Cache
-from pipelines.cache.search import Search
+from pipelines.cache.cache import SqliteCache
+from pipelines.cache.search import SqliteSearch
 from pipelines.errors import CacheCorruptError
 from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
@@ -73,7 +73,7 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
     questions = View(resources, wait_for_model=True)
     questions.load_models()
     questions.follow_commits()
-    newest, calls = Search.newest_chunk, []
+    newest, calls = SqliteSearch.newest_chunk, []
 
     def interrupted(self):
         calls.append(1)
@@ -85,7 +85,7 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
             worker.join()
         return newest(self)
 
-    monkeypatch.setattr(Search, "newest_chunk", interrupted)
+    monkeypatch.setattr(SqliteSearch, "newest_chunk", interrupted)
     for _ in range(3):
         questions.search(read_question("garden"), 10)
     assert len(calls) >= at
@@ -204,7 +204,7 @@ def test_counts_go_on_where_a_query_worker_before_left_them(resources, checked):
 def test_another_file_of_the_same_name_is_read_from_its_beginning(checked):
     questions, cache = checked
     questions._in_memory.follow([cache])
-    other = Cache.open(cache.path)
+    other = SqliteCache.open(cache.path)
     words = questions._in_memory.words(cache)
     questions._in_memory.follow([other])
     assert questions._in_memory.words(other) is not words
@@ -213,7 +213,7 @@ def test_another_file_of_the_same_name_is_read_from_its_beginning(checked):
 
 def test_a_cache_that_cannot_be_read_keeps_no_other_from_being_followed(checked, monkeypatch):
     _, cache = checked
-    broken = Cache.open(cache.path)
+    broken = SqliteCache.open(cache.path)
     broken.path = cache.path.with_name("cache-broken.1.db")
     follow, memory = WordPostings.follow, InMemory()
 

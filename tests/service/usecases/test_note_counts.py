@@ -12,7 +12,7 @@ from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
 from service.usecases.browsing import list_notes
-from service.usecases.links import Graph
+from service.usecases.links import Links
 from service.usecases.maintenance import index_once, rebuild_caches
 from service.usecases.search import View
 from service.usecases.status import count_notes
@@ -71,6 +71,6 @@ def test_status_pages_and_metrics_count_the_notes_that_are_listed(settings):
 
 def test_as_many_notes_are_in_no_community_as_are_orphans(settings):
     index_once(Resources(settings), lambda *_: None)
-    graph = Graph(View(Resources(settings)))
+    graph = Links(View(Resources(settings)))
     assert graph.orphans(None).paths == ["Alone.md", "fitness/Run.md"]
     assert graph.communities(None).isolated == {"notes": 1, "fitness": 1}

@@ -14,7 +14,7 @@ from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
 from service.usecases.browsing import list_notes
-from service.usecases.links import Graph, export_graph
+from service.usecases.links import Links, export_graph
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
 from workers.resources import Resources
@@ -76,7 +76,7 @@ def test_the_search_page_does_not_call_itself_up_to_date(settings):
 
 
 def test_communities_and_exports_are_without_them(resources, tmp_path):
-    graph = Graph(View(resources))
+    graph = Links(View(resources))
     found = graph.communities(None)
     members = {path for community in found.communities for path in community.examples}
     assert members == {"Home.md", "Garden.md"}
@@ -87,7 +87,7 @@ def test_communities_and_exports_are_without_them(resources, tmp_path):
 
 
 def test_links_to_them_are_broken_now_as_they_are_after_their_removal(resources):
-    graph = Graph(View(resources))
+    graph = Links(View(resources))
     held = broken(graph)
     assert held == ["user/3", "Nowhere"]
     index_once(resources, lambda *_: None, confirmed=True)
