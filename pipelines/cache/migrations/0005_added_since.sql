@@ -39,11 +39,11 @@ CREATE TABLE IF NOT EXISTS vault_git (
     written INTEGER
 ) WITHOUT ROWID;
 
--- Used by `Leases.take_saves`.
+-- Used by `Leases.take`.
 CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
     (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0;
 
--- Used by `Leases.take_apart`.
+-- Used by `Leases.take`.
 CREATE INDEX IF NOT EXISTS vault_file_apart ON vault_file (path) WHERE error_kind = 'apart';
 
 UPDATE vault_meta SET value = '5' WHERE key = 'schema_version';
