@@ -95,6 +95,7 @@ ELSEWHERE = {
     "pipelines.cache.leases.Leases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
     "pipelines.cache.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
     "pipelines.cache.cache.Cache.transaction": "commits for others",
+    "pipelines.cache.dates.Dating.restate": "commits with `date_again`, which reads the dates before",
     "pipelines.cache.graph.Graph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     "service.usecases.operations.Parked.retry": "asks for a retry: the life retries a parked note through the ledger",
