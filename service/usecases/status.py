@@ -53,6 +53,10 @@ from workers.resources import Resources, chosen_chunking, recorded_model
 Backlinks = Callable[[str], list[dict[str, Any]]]
 
 
+_WRITTEN = ("kind", "target", "fragment", "text", "line", "section", "property")
+"""What an answer shows of a link as it is written."""
+
+
 def describe_note(
     domain: Domain, cache: SqliteCache, path: str, audience: Audience, backlinks: Backlinks
 ) -> NodeAnswer | None:
@@ -189,8 +193,6 @@ _SILENCE_SECONDS = 60.0
 _SILENT_SECONDS = 20.0
 STARVED_SECONDS = 25.0
 """Time within which pending work progresses, unless something is wrong."""
-
-_WRITTEN = ("kind", "target", "fragment", "text", "line", "section", "property")
 
 # A large model takes long to load and to embed its first passages.
 _NO_VECTORS_SECONDS = 90.0

@@ -95,6 +95,7 @@ ELSEWHERE = {
     "pipelines.cache.leases.SqliteLeases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
     "pipelines.cache.ledger.SqliteLedger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
     "pipelines.cache.cache.SqliteCache.transaction": "commits for others",
+    "pipelines.cache.dates.SqliteDating.restate": "commits with `date_again`, which reads the dates before",
     "pipelines.cache.graph.SqliteGraph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     "service.usecases.operations.Parked.retry": "asks for a retry: the life retries a parked note through the ledger",
