@@ -24,7 +24,7 @@ from benchmarks.judged import COLLECTIONS, VAULTS, JudgedSet, prepare
 from pipelines.model import EmbeddingContext
 from pipelines.question import read_question
 from pipelines.search.ablation import Way, as_it_is, steps, without
-from pipelines.search.evaluate import Figures, Verdict, holm, judge, mean, ndcg, verdict_of
+from pipelines.search.evaluate import Figures, GainEstimate, holm, judge, mean, ndcg, verdict_of
 from pipelines.search.rank import SIGNALS
 from service.usecases.explain import measure, paths_of
 from service.usecases.search import View
@@ -48,7 +48,7 @@ class SetAnswers:
     stack: Figures
     runs: Sequence[Scores]
 
-    def verdict(self, layer: str) -> Verdict | None:
+    def verdict(self, layer: str) -> GainEstimate | None:
         """Judge what a layer adds; None where the runs differ."""
         return verdict_of(self.runs, STACK, layer)
 
@@ -153,7 +153,7 @@ def layers_table(found: Sequence[SetAnswers]) -> str:
     return markdown(head, rows)
 
 
-def over_all(found: Sequence[SetAnswers], layer: str) -> Verdict | None:
+def over_all(found: Sequence[SetAnswers], layer: str) -> GainEstimate | None:
     """Judge a layer over all sets, each of which counts alike; None where runs of any differ."""
     if any(one.verdict(layer) is None for one in found):
         return None
@@ -162,7 +162,7 @@ def over_all(found: Sequence[SetAnswers], layer: str) -> Verdict | None:
     return judge([gain for several in gains for gain in several], weights)
 
 
-def _said(verdict: Verdict | None, corrected: float | None = None) -> str:
+def _said(verdict: GainEstimate | None, corrected: float | None = None) -> str:
     if verdict is None:
         return "the runs differ"
     if not verdict.differing:

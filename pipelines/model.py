@@ -229,7 +229,7 @@ class StatedDate:
 
 
 @dataclass(frozen=True, slots=True)
-class Dates:
+class StatedDates:
     """When a note was created and changed, if it says so, and what in it is no date though it should be."""
 
     created: StatedDate | None = None
@@ -270,7 +270,7 @@ class Note:
     privacy: OwnPrivacy
     blocks: tuple[Block, ...] = ()
     own_title: str = ""
-    dates: Dates = field(default_factory=Dates)
+    dates: StatedDates = field(default_factory=StatedDates)
 
     @property
     def published_at(self) -> str | None:

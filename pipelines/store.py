@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipelines.cache.graph import GraphEdge, Linked, StoredGraph
 from pipelines.cache.leases import Among, Stage, Waiting
-from pipelines.cache.ledger import Difference, LedgerRow, ParkedRow
+from pipelines.cache.ledger import LedgerRow, ParkedRow, ScanDifference
 from pipelines.cache.passages import ChunkRow, FileSymbols, LinkChunk, NodeRow, Quantized
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.vectors import Vector
@@ -28,7 +28,6 @@ from pipelines.model import (
     Chunk,
     Counts,
     DateOrder,
-    Dates,
     DiffEvent,
     FileContent,
     FoundFile,
@@ -36,6 +35,7 @@ from pipelines.model import (
     Note,
     NoteFacts,
     PagerankOver,
+    StatedDates,
 )
 from pipelines.notes.lexical import ChunkWords, LexicalQuery
 
@@ -61,7 +61,7 @@ class Ledger(Protocol):
 
     def compare_scan(
         self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
-    ) -> Difference:
+    ) -> ScanDifference:
         """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed.
 
         So do rows that are parked because their file could not be read, as `stat` may not show that it can be now.
@@ -134,7 +134,7 @@ class Leases(Protocol):
     StaleWorkError and changes nothing.
     """
 
-    def owes(self, stage: Stage, among: Among = "all") -> bool:
+    def has_pending(self, stage: Stage, among: Among = "all") -> bool:
         """Say whether a row is pending, due and free."""
 
     def take(self, stage: Stage, limit: int, owner: str, among: Among = "all") -> list[LeasedRow]:
@@ -203,7 +203,7 @@ class Vectors(Protocol):
     def drop_unused(self) -> int:
         """Delete the vectors without a chunk for longer than the grace period, and free room; return how many."""
 
-    def owed_texts(self, path: str, most: int) -> dict[str, str]:
+    def pending_texts(self, path: str, most: int) -> dict[str, str]:
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
 
     def pending(self, besides: Collection[str] = ()) -> int:
@@ -219,7 +219,7 @@ class Dating(Protocol):
     def stated(self) -> list[tuple[str, str, str]]:
         """Return path, properties and warnings (JSON) of all notes."""
 
-    def restate(self, order: DateOrder, notes: Iterable[tuple[str, Dates, Sequence[str]]]) -> None:
+    def restate(self, order: DateOrder, notes: Iterable[tuple[str, StatedDates, Sequence[str]]]) -> None:
         """Replace the dates that notes (by path) state and their warnings, and the order by which all are dated."""
 
     def commit(self) -> str:
@@ -381,7 +381,7 @@ class Passages(Protocol):
         These are at least two and one per 100 characters; in a short chunk one is enough.
         """
 
-    def owed_sentences(self, most: int) -> dict[str, str]:
+    def pending_sentences(self, most: int) -> dict[str, str]:
         """Return up to `most` texts of chunks whose sentences have no vectors yet, by hash."""
 
     def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:

@@ -206,7 +206,7 @@ def _files_now(context: TaggingContext, domain: Domain, change: Change) -> list[
     files = [file for file in log.files(change.id) if file.path != change.path]
     there = notes.cache.ledger.hashes_of([file.path for file in files])
     gone = [file for file in files if file.path not in there]
-    if gone and notes.cache.leases.owes("words"):
+    if gone and notes.cache.leases.has_pending("words"):
         raise CannotUndoError(f"{gone[0].path!r} no longer exists, or was just moved; try again in a minute")
     for file in gone:
         of_note = replace(change, path=file.path, head_before=file.head_before, head_after=file.head_after)

@@ -159,7 +159,7 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
         not is_paused(resources, domain.slug)
         and not has_pending(cache)
         and resources.embedders.has_loaded(cache.meta.model)
-        and cache.passages.owed_sentences(1)
+        and cache.passages.pending_sentences(1)
         and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)
     ):
         tasks.prepare_sentences(domain.slug)

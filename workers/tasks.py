@@ -220,7 +220,7 @@ def _index_saves(
     while turns and time.monotonic() < until:
         domain = turns.pop(0)
         cache = resources.cache(domain)
-        if not cache.leases.owes("words", "saves"):
+        if not cache.leases.has_pending("words", "saves"):
             continue
         with _ingest(resources, domain, cache) as ingest:
             outcome = index_saved(cache, ingest)
@@ -314,7 +314,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache) -> None:
     if has_pending(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
         tasks.drain(slug)
     if (
-        cache.leases.owes("words", "apart")
+        cache.leases.has_pending("words", "apart")
         and not tasks.parser.busy.locked()
         and not waits(huey, "index_apart", HIGH_PRIORITY, slug)
     ):
@@ -323,7 +323,7 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache) -> None:
 
 def has_pending(cache: SqliteCache) -> bool:
     """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
-    return cache.leases.owes("words", "together") or cache.leases.owes("vectors")
+    return cache.leases.has_pending("words", "together") or cache.leases.has_pending("vectors")
 
 
 @contextmanager
@@ -345,7 +345,7 @@ def _slice(
 
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
-        if cache.leases.owes("words", "together"):
+        if cache.leases.has_pending("words", "together"):
             stage, outcome = "words", index_words(cache, ingest)
         elif ingest.encoder_ready():
             stage, outcome = "vectors", embed_pending(cache, ingest, lambda: _save_waits(huey))
@@ -381,7 +381,7 @@ def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     """
     for domain in resources.domains():
         cache = resources.cache(domain)
-        if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.owes(
+        if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.has_pending(
             "words", "together"
         ):
             resources.embedders.get(cache.meta.model)

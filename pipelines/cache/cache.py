@@ -440,7 +440,7 @@ class SqliteCache:
         """Count what `status` shows, all as of one moment; files `besides` the notes are none of these."""
         with snapshot(self.con):
             pending, oldest = self.ledger.pending()
-            notes, chunks, owed, parked, ignored = one(
+            notes, chunks, without_vector, parked, ignored = one(
                 self.con,
                 "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_node WHERE path IN"
                 "   (SELECT path FROM vault_file WHERE parked = 1 UNION SELECT value FROM json_each(?))),"
@@ -451,7 +451,9 @@ class SqliteCache:
                 (json.dumps(list(besides)),),
             )
             vectors_pending = self.vectors.pending()
-        return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
+        return Counts(
+            notes, chunks, chunks - without_vector, pending, oldest, vectors_pending, parked, ignored
+        )
 
     def ignored_rule(self, path: str) -> str | None:
         """Return the rule by which the last scan ignored a path, or None."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import apsw
 
-from pipelines.model import BY_GIT, DateOrder, Dates
+from pipelines.model import BY_GIT, DateOrder, StatedDates
 from pipelines.sqlite import first, select, transaction
 
 NODES = "vault_node n LEFT JOIN vault_git g ON g.path = n.path"
@@ -64,7 +64,7 @@ class SqliteDating:
         """Return path, properties and warnings (JSON) of all notes. Raises CacheError."""
         return select(self._con, "SELECT path, frontmatter, warnings FROM vault_node")
 
-    def restate(self, order: DateOrder, notes: Iterable[tuple[str, Dates, Sequence[str]]]) -> None:
+    def restate(self, order: DateOrder, notes: Iterable[tuple[str, StatedDates, Sequence[str]]]) -> None:
         """Replace the dates that notes (by path) state and their warnings, and the order by which all are dated."""
         columns = ", ".join(STATED_COLUMNS)
         with transaction(self._con):

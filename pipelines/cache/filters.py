@@ -84,7 +84,7 @@ _HAS = {
 }
 
 
-class ListedNote(NamedTuple):
+class MatchingNote(NamedTuple):
     """A note as a list shows it; `day` is the one that `since` and `until` compare."""
 
     path: str
@@ -254,7 +254,7 @@ class SqliteFiltering:
             {**longest, "hidden": json.dumps(list(hidden))},
         )
 
-    def matching_notes(self, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
+    def matching_notes(self, filters: Filters, hidden: Collection[str] = frozenset()) -> list[MatchingNote]:
         """Return all notes that pass, by path. Raises CacheError. `matching_chunks` describes the parameters."""
         self._register()
         where, bindings = _where(filters, hidden)
@@ -271,7 +271,7 @@ class SqliteFiltering:
             bindings,
         )
         return [
-            ListedNote(path, title, kind, day, chunks, tuple(json.loads(warnings)))
+            MatchingNote(path, title, kind, day, chunks, tuple(json.loads(warnings)))
             for path, title, kind, day, chunks, warnings in found
         ]
 

@@ -31,7 +31,7 @@ _LONGEST_BACKOFF = 60.0
 Stage = Literal["words", "vectors"]
 Among = Literal["all", "together", "saves", "apart"]
 """Which rows: all, those that are not set apart, the saves among these, or those that are set apart."""
-OWED: dict[Stage, str] = {
+PENDING: dict[Stage, str] = {
     "words": "applied_generation < generation AND parked = 0",
     "vectors": "embedded_generation < applied_generation AND applied_generation = generation AND parked = 0",
 }
@@ -70,7 +70,7 @@ class Waiting:
 
 def _takable(stage: Stage, among: Among) -> str:
     """Return the condition for a row to be pending, due and free."""
-    return f"{OWED[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
+    return f"{PENDING[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
 
 
 class SqliteLeases:
@@ -80,7 +80,7 @@ class SqliteLeases:
         self._con = con
         self._clock = clock
 
-    def owes(self, stage: Stage, among: Among = "all") -> bool:
+    def has_pending(self, stage: Stage, among: Among = "all") -> bool:
         """Say whether a row is pending, due and free."""
         sql = f"SELECT 1 FROM vault_file WHERE {_takable(stage, among)} LIMIT 1"
         return first(self._con, sql, {"now": self._clock()}) is not None
@@ -89,10 +89,10 @@ class SqliteLeases:
         """Lease up to `limit` rows that are pending, due and free, and count the attempt."""
         condition = _takable(stage, among)
         if among == "saves":
-            owed = f"SELECT path FROM vault_file WHERE {condition}"
+            pending = f"SELECT path FROM vault_file WHERE {condition}"
             condition = (
-                f"path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :limit / 2)"
-                f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :limit / 2))"
+                f"path IN (SELECT path FROM ({pending} {_NEWEST} LIMIT :limit / 2)"
+                f" UNION SELECT path FROM ({pending} {_NOTICED_LAST} LIMIT :limit / 2))"
             )
         return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT :limit", {"limit": limit}, owner)
 
@@ -250,10 +250,10 @@ class SqliteLeases:
         """Return what is pending in a cache, or None if nothing is."""
         words, vectors, oldest, leased = one(
             self._con,
-            f"SELECT coalesce(sum({OWED['words']}), 0), coalesce(sum({OWED['vectors']}), 0),"
-            f" min(CASE WHEN {OWED['words']} THEN dirty_since END),"
+            f"SELECT coalesce(sum({PENDING['words']}), 0), coalesce(sum({PENDING['vectors']}), 0),"
+            f" min(CASE WHEN {PENDING['words']} THEN dirty_since END),"
             " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
-            f" FROM vault_file WHERE ({OWED['words']}) OR ({OWED['vectors']})",
+            f" FROM vault_file WHERE ({PENDING['words']}) OR ({PENDING['vectors']})",
             {"now": self._clock(), "lease": LEASE_SECONDS},
         )
         if not words and not vectors:
@@ -261,8 +261,8 @@ class SqliteLeases:
         (done,) = one(self._con, "SELECT max(indexed_at) FROM vault_file")
         (reason,) = first(
             self._con,
-            f"SELECT error FROM vault_file WHERE error IS NOT NULL AND (({OWED['words']}) OR ({OWED['vectors']}))"
-            " ORDER BY dirty_since LIMIT 1",
+            "SELECT error FROM vault_file WHERE error IS NOT NULL"
+            f" AND (({PENDING['words']}) OR ({PENDING['vectors']})) ORDER BY dirty_since LIMIT 1",
         ) or (None,)
         return Waiting(
             words=words,

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 import apsw
 
-from pipelines.cache.leases import OWED
+from pipelines.cache.leases import PENDING
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
 from pipelines.sqlite import first, one, select, transaction
 
@@ -50,7 +50,7 @@ class ParkedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ScanDifference:
     """Disk compared with ledger: files whose `stat` differs, paths that are gone, the number of unchanged files."""
 
     changed: list[FoundFile]
@@ -264,7 +264,7 @@ class SqliteLedger:
         """Let a pending note take its turn with the saves; say whether it is pending."""
         with transaction(self._con):
             self._con.execute(
-                f"UPDATE vault_file SET priority = max(priority, ?) WHERE path = ? AND {OWED['words']}",
+                f"UPDATE vault_file SET priority = max(priority, ?) WHERE path = ? AND {PENDING['words']}",
                 (HIGH_PRIORITY, path),
             )
             return self._con.changes() > 0
@@ -273,7 +273,7 @@ class SqliteLedger:
         """Return how many rows `besides` some paths are dirty, and for how many seconds the oldest one has been."""
         count, oldest = one(
             self._con,
-            f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {OWED['words']}"
+            f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {PENDING['words']}"
             " AND path NOT IN (SELECT value FROM json_each(?))",
             (json.dumps(list(besides)),),
         )
@@ -283,15 +283,24 @@ class SqliteLedger:
         """Return the state of one path, or None if the ledger has never seen it."""
         found = first(
             self._con,
-            f"SELECT path, wanted_hash, indexed_hash, {OWED['words']}, {OWED['vectors']}, parked, attempts,"
+            f"SELECT path, wanted_hash, indexed_hash, {PENDING['words']}, {PENDING['vectors']}, parked, attempts,"
             " error_kind, error, indexed_at FROM vault_file WHERE path = ?",
             (path,),
         )
         if found is None:
             return None
-        path, wanted, indexed, pending, owed, parked, attempts, kind, error, at = found
+        path, wanted, indexed, pending, vectors_pending, parked, attempts, kind, error, at = found
         return LedgerRow(
-            path, wanted, indexed, bool(pending), bool(owed), bool(parked), attempts, kind, error, at
+            path,
+            wanted,
+            indexed,
+            bool(pending),
+            bool(vectors_pending),
+            bool(parked),
+            attempts,
+            kind,
+            error,
+            at,
         )
 
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
@@ -308,7 +317,7 @@ class SqliteLedger:
 
     def compare_scan(
         self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
-    ) -> Difference:
+    ) -> ScanDifference:
         """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed."""
         self._con.execute(
             "CREATE TEMP TABLE IF NOT EXISTS seen"
@@ -339,7 +348,7 @@ class SqliteLedger:
             )
             (total,) = one(self._con, "SELECT count(*) FROM seen")
         files = [FoundFile(path, os.fsdecode(raw), *rest) for path, raw, *rest in changed]
-        return Difference(files, [path for (path,) in gone], total - len(files))
+        return ScanDifference(files, [path for (path,) in gone], total - len(files))
 
     def parked_notes(self) -> list[ParkedRow]:
         """Return the parked notes, by path. Raises CacheError."""

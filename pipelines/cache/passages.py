@@ -147,7 +147,7 @@ Quantized = npt.NDArray[np.int8]
 
 
 # A text that no chunk has any more is not embedded: it only waits for its vector's grace period to end.
-_OWED = (
+_PENDING = (
     "SELECT s.text_hash, (SELECT text FROM vault_chunk c WHERE c.text_hash = s.text_hash) FROM vault_sentence s"
     " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash)"
 )
@@ -345,9 +345,9 @@ class SqlitePassages:
             found[path].append(text_hash)
         return found
 
-    def owed_sentences(self, most: int) -> dict[str, str]:
+    def pending_sentences(self, most: int) -> dict[str, str]:
         """Return up to `most` texts whose sentences have no vectors yet, by hash."""
-        return dict(select(self._con, f"{_OWED} LIMIT ?", (most,)))
+        return dict(select(self._con, f"{_PENDING} LIMIT ?", (most,)))
 
     def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:
         """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""

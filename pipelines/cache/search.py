@@ -172,7 +172,7 @@ class SqliteSearch:
     def _ranking_state(self) -> tuple[str, bool]:
         commits = (data_version(self._con), self._con.total_changes())
         if self._state is None or self._state[0] != commits:
-            self._state = (commits, (self._generation(), bool(self._passages.owed_sentences(1))))
+            self._state = (commits, (self._generation(), bool(self._passages.pending_sentences(1))))
         return self._state[1]
 
     def visible_generation(self, hidden: Collection[str]) -> str:

@@ -67,7 +67,7 @@ class SqliteVectors:
         self.reclaim()
         return dropped
 
-    def owed_texts(self, path: str, most: int) -> dict[str, str]:
+    def pending_texts(self, path: str, most: int) -> dict[str, str]:
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
         sql = (
             "SELECT c.text_hash, coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"

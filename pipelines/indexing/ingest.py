@@ -250,7 +250,7 @@ def _choose_texts(
     for row in rows:
         if len(texts) >= _TEXTS_AHEAD:
             break
-        own = cache.vectors.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+        own = cache.vectors.pending_texts(row.path, _TEXTS_AHEAD - len(texts))
         chosen[row] = own.keys()
         texts |= own
     cache.leases.release(rows[len(chosen) :])

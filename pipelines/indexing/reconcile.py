@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines.cache.cache import SqliteCache
-from pipelines.cache.ledger import Difference, unread_hash
+from pipelines.cache.ledger import ScanDifference, unread_hash
 from pipelines.domains import Registry
 from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.formats import format_of
@@ -420,7 +420,7 @@ def _files_of(
     return changed, gone
 
 
-def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: Scan) -> Difference:
+def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: Scan) -> ScanDifference:
     """Compare a scan of a folder with the ledger of one domain."""
     for path, rule in scan.ignored.items():
         if (registry.owner(path) or registry.domains[0]).slug == slug:

@@ -24,7 +24,7 @@ def catch_up(
     """
     embedded = 0
     while True:
-        outcome = (index_words if cache.leases.owes("words") else embed_pending)(cache, ingest)
+        outcome = (index_words if cache.leases.has_pending("words") else embed_pending)(cache, ingest)
         embedded += outcome.embedded_texts
         counts = cache.counts(besides)
         progress(counts)

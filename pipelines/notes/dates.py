@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from pipelines.model import BY_FILE_NAME, BY_GIT, DateOrder, Dates, StatedDate
+from pipelines.model import BY_FILE_NAME, BY_GIT, DateOrder, StatedDate, StatedDates
 
 _FIRST_YEAR, _LAST_YEAR = 1000, 2199
 _LONGEST_SHOWN = 80
@@ -58,7 +58,7 @@ _TOKENS = {
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
-def read_dates(path: str, values: Mapping[str, object], order: DateOrder = DateOrder()) -> Dates:  # noqa: B008 - frozen
+def read_dates(path: str, values: Mapping[str, object], order: DateOrder = DateOrder()) -> StatedDates:  # noqa: B008 - frozen
     """Return the first date that the sources of an order state, for each of the two kinds.
 
     Properties are compared without case, spaces and punctuation: `created_at` is `Created At`. A property that is no
@@ -70,7 +70,7 @@ def read_dates(path: str, values: Mapping[str, object], order: DateOrder = DateO
     warnings: list[str] = []
     created = _first(path, named, order.created, order.daily, warnings)
     changed = _first(path, named, order.changed, order.daily, warnings)
-    return Dates(created, changed, tuple(dict.fromkeys(warnings)))
+    return StatedDates(created, changed, tuple(dict.fromkeys(warnings)))
 
 
 def _first(
@@ -97,7 +97,7 @@ def _first(
     return None
 
 
-def redated(warnings: Sequence[str], old: Dates, new: Dates) -> tuple[str, ...]:
+def redated(warnings: Sequence[str], old: StatedDates, new: StatedDates) -> tuple[str, ...]:
     """Return the warnings of a note with those of its new dates in place of those of its old ones."""
     return (*(one for one in warnings if one not in {*old.warnings, *new.warnings}), *new.warnings)
 

@@ -16,7 +16,7 @@ from pipelines.cache.passages import (
 )
 from pipelines.notes.lexical import STOPWORDS, normal_form, parts_of
 from pipelines.question import MOST_TERMS, Question
-from pipelines.search.fusion import Hit, Signals, best_first
+from pipelines.search.fusion import NoteHit, Signals, best_first
 from pipelines.store import Cache
 
 SYMBOL_FACTOR = 3.0
@@ -301,7 +301,7 @@ def _common(one: str, other: str) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def lift_filenames(hits: Sequence[Hit], query: str) -> list[Hit]:
+def lift_filenames(hits: Sequence[NoteHit], query: str) -> list[NoteHit]:
     """Multiply the scores of source files that the question names by 1.5, and return the hits, best first."""
     asked = asked_words(query)
     files = {path for path in source_files(hit.path for hit in hits) if is_named_like(path, asked)}
@@ -327,7 +327,7 @@ _IS_TEST = re.compile(
 )
 
 
-def best_files(hits: Sequence[Hit]) -> list[Hit]:
+def best_files(hits: Sequence[NoteHit]) -> list[NoteHit]:
     """Return the source files among the hits whose references count: the best third, but three to eight."""
     wanted = set(source_files(hit.path for hit in hits))
     found = [hit for hit in hits if hit.path in wanted]
@@ -352,7 +352,7 @@ def imported_scores(scores: Sequence[float], references: Mapping[str, int]) -> d
     return {path: high if references[path] >= MANY else usual for path in enough[:most]}
 
 
-def add_imported(cache: Cache, hits: Sequence[Hit], only: Sequence[int] | None) -> list[Hit]:
+def add_imported(cache: Cache, hits: Sequence[NoteHit], only: Sequence[int] | None) -> list[NoteHit]:
     """Return the hits, best first, with the files that several of the best source files refer to.
 
     One that was found already gets the signal `imports` if its score is lower. `only` these chunks may be added.
@@ -368,7 +368,7 @@ def add_imported(cache: Cache, hits: Sequence[Hit], only: Sequence[int] | None) 
         others = {path: chunk for path, chunk in others.items() if chunk in allowed}
     references = {path: count for path, count in enough.items() if path in known or path in others}
     wanted = imported_scores([hit.score for hit in files], references)
-    added = [Hit(path, others[path], {}) for path in wanted if path in others]
+    added = [NoteHit(path, others[path], {}) for path in wanted if path in others]
     lifted = []
     for hit in (*hits, *added):
         more = max(0.0, wanted.get(hit.path, 0.0) - hit.score)
@@ -383,7 +383,7 @@ def add_imported(cache: Cache, hits: Sequence[Hit], only: Sequence[int] | None) 
 
 
 _Fused = Sequence[tuple[int, Signals]]
-_BestOfNotes = Callable[[_Fused], list[Hit]]
+_BestOfNotes = Callable[[_Fused], list[NoteHit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +400,7 @@ class AskedSymbols:
 
     def lift(
         self, cache: Cache, fused: _Fused, paths: Mapping[int, str], best: _BestOfNotes
-    ) -> list[Hit] | None:
+    ) -> list[NoteHit] | None:
         """Return the notes (`best` of passages) with the signal `symbol`; None if no passage has it.
 
         A note whose passage defines what is named exactly is represented by it. Raises CacheError.

@@ -19,7 +19,7 @@ from typing import TypeVar
 from pipelines.errors import CacheError
 from pipelines.question import Question
 from pipelines.search.bm25 import WordsFound
-from pipelines.search.fusion import Found, Hit, reciprocal_rank_fusion, stage
+from pipelines.search.fusion import Found, NoteHit, reciprocal_rank_fusion, stage
 from pipelines.search.judgement import judge
 from pipelines.search.names import with_titles
 from pipelines.search.operators import notes_left_out
@@ -44,7 +44,7 @@ class Placed:
 
     source: Source
     ranking: Ranking
-    hit: Hit
+    hit: NoteHit
     place: int | None = None
 
     @property
@@ -240,7 +240,7 @@ def _comparable(sources: Sequence[Source]) -> list[list[Source]]:
     return list(groups.values())
 
 
-def cosines_of(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
+def cosines_of(source: Source, hits: Sequence[NoteHit]) -> dict[int, float]:
     """Return the cosines of hits' passages; a domain that fuses by rank may not have computed all of them."""
     known = {hit.chunk_id: hit.scores["cosine"] for hit in hits if "cosine" in hit.scores}
     others = [hit.chunk_id for hit in hits if hit.chunk_id not in known]
@@ -251,7 +251,9 @@ def cosines_of(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
     )
 
 
-def _in_order(hits: Sequence[Hit], evidence: Sequence[_Evidence], nearest: float, best: float) -> list[Hit]:
+def _in_order(
+    hits: Sequence[NoteHit], evidence: Sequence[_Evidence], nearest: float, best: float
+) -> list[NoteHit]:
     """Return a domain's hits in its order, with the scores of their evidence sorted in descending order.
 
     The signal `order` is what a hit gains or loses by its place in its domain.
@@ -263,7 +265,7 @@ def _in_order(hits: Sequence[Hit], evidence: Sequence[_Evidence], nearest: float
     totals = [sum(signals.values()) for signals in own]
     scores = sorted(totals, reverse=True)
     return [
-        Hit(
+        NoteHit(
             hit.path,
             hit.chunk_id,
             {**signals, "order": score - total} if score != total else signals,
@@ -291,7 +293,7 @@ def newest(asked: FederatedSearch, question: Question) -> list[Placed]:
     def notes(source: Source) -> list[tuple[str, Placed]]:
         left_out = {*source.domain.configuration, *notes_left_out(source.cache, question.signs)}
         passing = sorted(row for row in source.cache.filters.days_of(source.only) if row[0] not in left_out)
-        hits = [(day, Hit(path, chunk_id, {})) for path, chunk_id, day in passing]
+        hits = [(day, NoteHit(path, chunk_id, {})) for path, chunk_id, day in passing]
         return [(day, Placed(source, Ranking([hit], {}), hit)) for day, hit in hits]
 
     found = [one for several in asked.each(notes).values() for one in several]

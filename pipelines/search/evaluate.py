@@ -153,7 +153,7 @@ _CLOSE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GainEstimate:
     """The test's result for a change: its mean gain, its 95 % interval, and the two-sided p for no gain at all.
 
     `useful`: the interval is above 0; `harmful`: below 0; `neutral`: it contains 0.
@@ -168,7 +168,7 @@ class Verdict:
     differing: int
 
 
-def judge(gains: Sequence[float], weights: Sequence[float] | None = None) -> Verdict:
+def judge(gains: Sequence[float], weights: Sequence[float] | None = None) -> GainEstimate:
     """Judge a change by the gain of each question, a number from -1 to 1.
 
     A sign flip test: without an effect, each gain could equally well have been a loss. The interval contains the
@@ -185,10 +185,12 @@ def judge(gains: Sequence[float], weights: Sequence[float] | None = None) -> Ver
     low, high = _interval(gain, flipped, turned)
     differing = int((np.abs(values) > _CLOSE).sum())
     word = _word(gain, p, len(values), differing)
-    return Verdict(word, gain, low, high, p, len(values), differing)
+    return GainEstimate(word, gain, low, high, p, len(values), differing)
 
 
-def verdict_of(runs: Sequence[Mapping[str, Mapping[str, float]]], one: str, other: str) -> Verdict | None:
+def verdict_of(
+    runs: Sequence[Mapping[str, Mapping[str, float]]], one: str, other: str
+) -> GainEstimate | None:
     """Judge what one way of asking gains over another; None if the runs disagree on either way.
 
     Each run: way -> question -> how good the answer was, from 0 to 1.

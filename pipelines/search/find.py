@@ -168,7 +168,7 @@ Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
     """Encode and store the sentences of texts that have none yet, until `enough`; return how many sentences."""
     done = 0
-    while texts := cache.passages.owed_sentences(_TEXTS_AT_ONCE):
+    while texts := cache.passages.pending_sentences(_TEXTS_AT_ONCE):
         split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
         # Store an empty result for a text whose sentences have no vectors, so that it is not retried for ever.
         quantized = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}

@@ -62,7 +62,7 @@ def best_first(signals: Mapping[Id, Signals]) -> list[tuple[Id, Signals]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class NoteHit:
     """A note among the candidates, with its best chunk.
 
     `signals` says what each signal adds to the score: `meaning`, `words` and `sentences` from fusion, and what later
@@ -89,10 +89,10 @@ class Hit:
         """Say whether the question names the note, or a symbol that it defines."""
         return "named" in self.scores or "defined" in self.scores
 
-    def after(self, signals: Mapping[str, float], **left: float | None) -> Hit:
+    def after(self, signals: Mapping[str, float], **left: float | None) -> NoteHit:
         """Return the hit after the next layer, with the signals it adds and the scores it `left`, without None."""
         known = {name: value for name, value in left.items() if value is not None}
-        return Hit(self.path, self.chunk_id, {**self.signals, **signals}, {**self.scores, **known})
+        return NoteHit(self.path, self.chunk_id, {**self.signals, **signals}, {**self.scores, **known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Found:
     """
 
     domain: str
-    hit: Hit
+    hit: NoteHit
     chunk: ChunkRow
     ranks: Mapping[str, int] = field(default_factory=dict)
     stale: bool | None = None

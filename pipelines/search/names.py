@@ -21,7 +21,7 @@ from pipelines.notes.chunk import CJK
 from pipelines.notes.lexical import STOPWORDS, fold_name, normal_form
 from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.question import Question
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 from pipelines.sqlite import stem
 from pipelines.store import Cache
 
@@ -317,7 +317,7 @@ def _names(path: str, title: str, aliases: Sequence[str]) -> list[tuple[str, flo
     return [(file.stem, FILE), (file.name, FILE), *((alias, ALIAS) for alias in aliases), (title, TITLE)]
 
 
-def lift_by_words(hits: Sequence[Hit], shares: Mapping[str, float]) -> list[Hit]:
+def lift_by_words(hits: Sequence[NoteHit], shares: Mapping[str, float]) -> list[NoteHit]:
     """Add to each note what the words of its name are worth (`shares`), the signal `name_words`; best first."""
     most = SAME_WORDS * max((hit.score for hit in hits), default=0.0)
     lifted = []
@@ -328,7 +328,7 @@ def lift_by_words(hits: Sequence[Hit], shares: Mapping[str, float]) -> list[Hit]
     return sorted(lifted, key=lambda hit: -hit.score)
 
 
-def with_titles(hits: Sequence[Hit]) -> list[Hit]:
+def with_titles(hits: Sequence[NoteHit]) -> list[NoteHit]:
     """Return the hits; those that the question names get the signals `title` and `definition`.
 
     Their worth is in the scores: `named` for a note, `defined` for a file that defines a symbol.

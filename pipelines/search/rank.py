@@ -25,7 +25,7 @@ from pipelines.question import Question
 from pipelines.search.bm25 import WordPostings, WordsFound, read_words
 from pipelines.search.code import AskedSymbols, SymbolNames, add_imported, ask_symbols, lift_filenames
 from pipelines.search.fusion import (
-    Hit,
+    NoteHit,
     Signals,
     best_first,
     convex_combination,
@@ -168,7 +168,7 @@ def unattended(_paths: Collection[str]) -> Mapping[str, float]:
     return {}
 
 
-def lift_attended(hits: Sequence[Hit], attention: Mapping[str, float], amount: float) -> list[Hit]:
+def lift_attended(hits: Sequence[NoteHit], attention: Mapping[str, float], amount: float) -> list[NoteHit]:
     """Add `amount` of the best score, times its attention, to each note that was chosen; return the best hit first.
 
     Attention counts up to 1, that of one choice just now: else notes that lead because they were chosen would be
@@ -217,8 +217,8 @@ def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> d
 
 
 def decay_hits(
-    hits: Sequence[Hit], notes: Mapping[str, NoteFacts], decay: Decay, root: str = ""
-) -> list[Hit]:
+    hits: Sequence[NoteHit], notes: Mapping[str, NoteFacts], decay: Decay, root: str = ""
+) -> list[NoteHit]:
     """Multiply the score of each hit by its note's factor, and return the hits, best first."""
     factors = decay_weights(notes.values(), decay, root)
     decayed = []
@@ -437,7 +437,7 @@ class Source:
 class Ranking:
     """The candidates, best first, and the paths in the order of each layer (`meaning`, `words`, `fused`, ...)."""
 
-    hits: list[Hit]
+    hits: list[NoteHit]
     layers: Mapping[str, list[str]]
 
     def ranks_of(self, path: str) -> dict[str, int]:
@@ -474,19 +474,19 @@ class Candidates:
         """Return the passages that define what the question names exactly, with their paths."""
         return self.symbols.definitions if self.symbols else {}
 
-    def best_of_notes(self, fused: Iterable[tuple[int, Signals]]) -> list[Hit]:
+    def best_of_notes(self, fused: Iterable[tuple[int, Signals]]) -> list[NoteHit]:
         """Return each note by its best chunk."""
-        hits: dict[str, Hit] = {}
+        hits: dict[str, NoteHit] = {}
         for chunk_id, signals in fused:
             path = self.paths.get(chunk_id)
             if path is not None and path not in hits:
                 cosine, bm25 = self.near.get(chunk_id), self.match.get(chunk_id)
-                hits[path] = Hit(path, chunk_id, signals).after(
+                hits[path] = NoteHit(path, chunk_id, signals).after(
                     {}, cosine=cosine, bm25=bm25, fused=sum(signals.values()) - signals.get("symbol", 0.0)
                 )
         return list(hits.values())
 
-    def notes(self, hits: Sequence[Hit]) -> Mapping[str, NoteFacts]:
+    def notes(self, hits: Sequence[NoteHit]) -> Mapping[str, NoteFacts]:
         """Return the facts about notes, which are read once. Raises CacheError."""
         if missing := [path for path in _paths(hits) if path not in self._facts]:
             self._facts |= self.source.cache.passages.note_facts(missing)
@@ -505,7 +505,7 @@ class Signal:
 
     name: str
     weight: Callable[[Domain], float]
-    lift: Callable[[Candidates, list[Hit], float], list[Hit] | None] | None = None
+    lift: Callable[[Candidates, list[NoteHit], float], list[NoteHit] | None] | None = None
     layer: str | None = None
     parts: tuple[str, ...] = ()
     score: str | None = None
@@ -616,42 +616,42 @@ def _notes_of(chunks: Iterable[int], paths: Mapping[int, str]) -> list[str]:
     return list(dict.fromkeys(paths[chunk] for chunk in chunks if chunk in paths))
 
 
-def _paths(hits: Sequence[Hit]) -> list[str]:
+def _paths(hits: Sequence[NoteHit]) -> list[str]:
     return [hit.path for hit in hits]
 
 
-def _ordered(hits: Sequence[Hit]) -> list[Hit]:
+def _ordered(hits: Sequence[NoteHit]) -> list[NoteHit]:
     return sorted(hits, key=lambda hit: -hit.score)
 
 
-def _by_symbols(candidates: Candidates, _hits: list[Hit], _weight: float) -> list[Hit] | None:
+def _by_symbols(candidates: Candidates, _hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     of = candidates
     return of.symbols.lift(of.source.cache, of.fused, of.paths, of.best_of_notes) if of.symbols else None
 
 
-def _by_filename(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+def _by_filename(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     lifted = lift_filenames(hits, candidates.question.text)
     return lifted if any("filename" in hit.signals for hit in lifted) else None
 
 
-def _by_imports(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+def _by_imports(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     lifted = add_imported(candidates.source.cache, hits, candidates.source.only)
     return lifted if any("imports" in hit.signals for hit in lifted) else None
 
 
 @stage("decay")
-def _by_decay(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit]:
+def _by_decay(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit]:
     domain = candidates.source.domain
     return decay_hits(hits, candidates.notes(hits), domain.decay, domain.path)
 
 
 @stage("decay")
-def _by_attention(candidates: Candidates, hits: list[Hit], weight: float) -> list[Hit]:
+def _by_attention(candidates: Candidates, hits: list[NoteHit], weight: float) -> list[NoteHit]:
     return lift_attended(hits, candidates.source.attended(_paths(hits)), weight)
 
 
 @stage("graph")
-def _by_graph(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+def _by_graph(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     """Lift notes by their links, and recent ones; None with too few links for the graph to be informative."""
     source, domain = candidates.source, candidates.source.domain
     links = source.cache.search.citations_touching(
@@ -677,7 +677,7 @@ def _by_graph(candidates: Candidates, hits: list[Hit], _weight: float) -> list[H
 
 
 @stage("fusion")
-def _by_words_of_names(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+def _by_words_of_names(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     """Lift notes by how nearly each is what the question asks for, by the words of its best name."""
     source, asked = candidates.source, candidates.question.asked
     if not source.weight("names") or not is_in_keywords(asked):
@@ -693,13 +693,15 @@ def _by_words_of_names(candidates: Candidates, hits: list[Hit], _weight: float) 
 
 
 @stage("fusion")
-def _put_first(candidates: Candidates, hits: Sequence[Hit]) -> list[Hit]:
+def _put_first(candidates: Candidates, hits: Sequence[NoteHit]) -> list[NoteHit]:
     """Put first the notes that the question names, or whose symbols, including those that no retriever found."""
     source, named, definitions = candidates.source, candidates.named, candidates.definitions
     first = source.cache.notes.first_chunks(named.keys() - set(_paths(hits)))
     first |= {path: chunk for chunk, path in definitions.items() if path not in set(_paths(hits))}
     added = [
-        Hit(path, chunk, {}) for path, chunk in first.items() if source.only is None or chunk in source.only
+        NoteHit(path, chunk, {})
+        for path, chunk in first.items()
+        if source.only is None or chunk in source.only
     ]
     defined = dict.fromkeys(definitions.values(), DEFINED)
     claims = [

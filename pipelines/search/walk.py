@@ -103,7 +103,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WalkResult:
     """What a walk found and left out, nearest first; `unread` counts linked notes beyond a hop's budget.
 
     `stopped` is `no_more_links` only if every note linked with a kept one was read.
@@ -141,7 +141,7 @@ def beam_search(
     weigh: Weigh,
     effort: Effort,
     depth: int = MOST_HOPS,
-) -> Found:
+) -> WalkResult:
     """Walk from seeds along edges in both directions, at most `depth` hops.
 
     Each hop reads all neighbours of the notes that the last hop kept; if they exceed its budget, those with the best
@@ -236,8 +236,8 @@ class _Walk:
             and fmean(known) >= floor
         )
 
-    def found(self, stopped: Stop) -> Found:
-        return Found(tuple(self.kept), tuple(self.dropped), self.embeddings, len(self.unread), stopped)
+    def found(self, stopped: Stop) -> WalkResult:
+        return WalkResult(tuple(self.kept), tuple(self.dropped), self.embeddings, len(self.unread), stopped)
 
 
 # Find the notes nearest to a note, by the mean of its passages' vectors.
@@ -281,7 +281,7 @@ def explore(
     depth: int = MOST_HOPS,
     root: Path | None,
     hidden: Collection[str] = frozenset(),
-) -> Found:
+) -> WalkResult:
     """Walk from notes of a domain towards notes that resemble a unit vector. Raises CacheError.
 
     A note whose file below `root` is gone is left out; with None (the vault is unavailable) files are not checked.
@@ -300,7 +300,7 @@ def explore_from(
     depth: int,
     root: Path | None,
     hidden: Collection[str] = frozenset(),
-) -> Found | None:
+) -> WalkResult | None:
     """Walk from a note towards notes that resemble it: the question is its mean vector. Raises CacheError.
 
     Return None if the note has no vector. Notes are left out as in `explore`.
@@ -320,7 +320,7 @@ def _walk(
     depth: int,
     root: Path | None,
     hidden: Collection[str],
-) -> Found:
+) -> WalkResult:
     cache, unseen = passages.cache, {*domain.configuration, *hidden}
 
     def weigh(paths: Sequence[str]) -> dict[str, float]:
@@ -389,7 +389,7 @@ class _Passages:
         self._cosines |= {text_hash: float(vector @ wanted) for text_hash, vector in vectors.items()}
 
 
-def _without_gone(found: Found, cache: Cache, root: Path) -> Found:
+def _without_gone(found: WalkResult, cache: Cache, root: Path) -> WalkResult:
     """Leave out the notes whose files are gone."""
     paths = [note.path for note in found.kept] + [note.path for note in found.dropped]
     files = cache.ledger.stat_of(paths)
@@ -421,7 +421,7 @@ def retrieve(
     present: bool,
     now: datetime,
     left_out: Collection[str] = frozenset(),
-) -> Found:
+) -> WalkResult:
     """Search a domain for a question, and walk on from its best notes; the walk does not come to those `left_out`.
 
     While the vault is unavailable (`present` false), no note is left out for a missing file. Raises CacheError, and
@@ -447,7 +447,7 @@ def retrieve(
     )
 
 
-def compare(fast: Found, deep: Found) -> WalkDifference:
+def compare(fast: WalkResult, deep: WalkResult) -> WalkDifference:
     """Return what deep mode adds, and what it leaves out because better notes filled the beam."""
     known, wide = {note.path for note in fast.kept}, {note.path for note in deep.kept}
     by_similarity = sorted(deep.kept, key=lambda note: (-(note.similarity or 0.0), note.path))

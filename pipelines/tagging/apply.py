@@ -114,7 +114,7 @@ def path_now(
     """
     if cache.ledger.hashes_of([change.path]):
         return change.path
-    if cache.leases.owes("words"):
+    if cache.leases.has_pending("words"):
         raise NoteVanishedError(f"{change.path!r} no longer exists, or was just moved; try again in a minute")
     known = proposals.looked_at(change.domain).get(change.path)
     there = cache.ledger.stat_of(log.appeared_as_it_went(change.path, change.at))
@@ -287,7 +287,7 @@ def _name_after(notes: DomainNotes, tag: str, since: str) -> str:
 
 def _miss(notes: DomainNotes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
     """Refuse the tags of a note that is gone, unless it may only have moved, which pending work will show."""
-    if notes.cache.leases.owes("words"):
+    if notes.cache.leases.has_pending("words"):
         done.postponed.append(path)
     else:
         _refuse(notes, wanted, f"{path!r} no longer exists", at, done)

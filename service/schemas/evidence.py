@@ -81,14 +81,14 @@ class VerifyAnswer(BaseModel):
     citations_status: QuoteStatus
 
 
-class Source(BaseModel):
+class SourceState(BaseModel):
     """Whether the note has changed since; null: unknown now, or there never was such a note."""
 
     source_changed: bool | None = Field(description="true also if the note is gone")
     source_gone: bool | None
 
 
-class RecordHit(Source):
+class RecordHit(SourceState):
     """A note among the answers, with the passage that the record stores."""
 
     path: str
@@ -106,7 +106,7 @@ class RecordHit(Source):
     )
 
 
-class RecordCitation(VerifiedQuote, Source):
+class RecordCitation(VerifiedQuote, SourceState):
     """A quote of the curated result; `text` is the chunk that `text_hash` identifies."""
 
     text: str | None

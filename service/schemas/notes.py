@@ -216,7 +216,7 @@ class PassageLine(BaseModel):
     answers: bool
 
 
-class Passage(BaseModel):
+class PassageText(BaseModel):
     """A passage of a note; without lines if the note has changed and the place of the passage is unknown."""
 
     path: str

@@ -14,7 +14,15 @@ from pipelines.cache.cache import SqliteCache
 from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_no_question
 from pipelines.formats import format_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
-from service.schemas.notes import Facet, ListAnswer, ListedNote, Passage, PassageLine, Start, SuggestedNote
+from service.schemas.notes import (
+    Facet,
+    ListAnswer,
+    ListedNote,
+    PassageLine,
+    PassageText,
+    Start,
+    SuggestedNote,
+)
 from service.schemas.search import SearchHit
 from service.usecases.search import View, unknown_values
 from service.usecases.status import on_disk
@@ -164,7 +172,7 @@ class Browsing:
                     counts[name][known] += count
         return {name: _most_frequent(counts[name]) for name in SUGGESTED}
 
-    def passage(self, path: str, at: Sequence[int]) -> Passage:
+    def passage(self, path: str, at: Sequence[int]) -> PassageText:
         """Return the passage that holds a character of a note; `at` is where its sentences begin.
 
         Raises NoteNotFoundError.
@@ -173,8 +181,8 @@ class Browsing:
             start, end = chunk.range
             if start <= min(at) < end:
                 chosen = [one for one in split_sentences(chunk.text) if start + one.start in at]
-                return Passage(path=path, lines=list(_lines(path, chunk.text, chosen)))
-        return Passage(path=path, lines=[])
+                return PassageText(path=path, lines=list(_lines(path, chunk.text, chosen)))
+        return PassageText(path=path, lines=[])
 
 
 def _lines(path: str, text: str, chosen: Sequence[Sentence]) -> Iterator[PassageLine]:

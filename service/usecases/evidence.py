@@ -25,7 +25,7 @@ from service.schemas.evidence import (
     RecordHit,
     RecordsAnswer,
     RecordSummary,
-    Source,
+    SourceState,
     VerifiedQuote,
     VerifyAnswer,
     WriteBack,
@@ -38,7 +38,7 @@ from workers.attention import chosen
 
 
 def shown_hit(
-    hit: EvidenceHit, texts: Mapping[str, str], source: Source, place: Locator | None = None
+    hit: EvidenceHit, texts: Mapping[str, str], source: SourceState, place: Locator | None = None
 ) -> RecordHit:
     """Return a hit of a record with the passage that the record stores; `texts` are its passages by hash."""
     return RecordHit(
@@ -213,12 +213,12 @@ class Records:
             citations_status=status_of(cited.citation_reason for cited in citations),
         )
 
-    def _reader_of_sources(self) -> Callable[[str, str | None], Source]:
+    def _reader_of_sources(self) -> Callable[[str, str | None], SourceState]:
         """Return a function that compares a note on disk with an earlier hash of its bytes."""
         present = self._resources.present()
-        unknown = Source(source_changed=None, source_gone=None)
+        unknown = SourceState(source_changed=None, source_gone=None)
 
-        def source(path: str, then: str | None) -> Source:
+        def source(path: str, then: str | None) -> SourceState:
             if then is None or not present:
                 return unknown
             try:
@@ -226,10 +226,10 @@ class Records:
                     self._resources.root, self._file_name(path), self._resources.settings.max_note_bytes
                 )
             except (NoteVanishedError, NotARegularFileError):
-                return Source(source_changed=True, source_gone=True)
+                return SourceState(source_changed=True, source_gone=True)
             except NoteError:
                 return unknown  # unreadable, or being written
-            return Source(source_changed=now.sha256 != then, source_gone=False)
+            return SourceState(source_changed=now.sha256 != then, source_gone=False)
 
         return source
 

@@ -12,7 +12,7 @@ from pipelines.domains import with_setting
 from pipelines.errors import CacheError
 from pipelines.question import Question, read_question
 from pipelines.search.ablation import RETRIEVERS, Way, as_it_is, steps, with_settings, without
-from pipelines.search.evaluate import Figures, Grades, Loss, Verdict, figures, losses, mean, verdict_of
+from pipelines.search.evaluate import Figures, GainEstimate, Grades, Loss, figures, losses, mean, verdict_of
 from pipelines.search.explain import standing
 from pipelines.vault import files
 from service.schemas.search import Explanation
@@ -66,7 +66,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeEffect:
     """The effect of a layer or setting: the means with the change, and the verdict on it.
 
     There is no verdict if the runs differ, because then the change is not the only difference.
@@ -75,17 +75,17 @@ class Change:
     kind: Literal["without", "setting"]
     name: str
     means: Figures
-    verdict: Verdict | None
+    verdict: GainEstimate | None
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class EvaluationReport:
     """What came of changes: how many questions were asked, how often, and how good answers are without a change."""
 
     questions: int
     runs: int
     as_it_is: Figures
-    changes: list[Change]
+    changes: list[ChangeEffect]
 
 
 def not_indexed(view: View, judged: Judged) -> list[str]:
@@ -129,7 +129,7 @@ def measure_steps(view: View, judged: Judged) -> Steps:
 
 def compare(
     ask_anew: Callable[[], View], judged: Judged, layers: Sequence[str], settings: Sequence[str]
-) -> Compared:
+) -> EvaluationReport:
     """Compare the answers with those without each layer, and with each setting, in three cold runs.
 
     `ask_anew` opens the caches and loads the model. Raises ConfigurationError, CacheError.
@@ -146,11 +146,11 @@ def compare(
         for run in runs
     ]
 
-    def changed(kind: Literal["without", "setting"], name: str, way: str) -> Change:
+    def changed(kind: Literal["without", "setting"], name: str, way: str) -> ChangeEffect:
         one, other = (_AS_IT_IS, way) if kind == "without" else (way, _AS_IT_IS)
-        return Change(kind, name, mean(runs[0][way].values()), verdict_of(scores, one, other))
+        return ChangeEffect(kind, name, mean(runs[0][way].values()), verdict_of(scores, one, other))
 
-    return Compared(
+    return EvaluationReport(
         questions=len(judged),
         runs=RUNS,
         as_it_is=mean(runs[0][_AS_IT_IS].values()),

@@ -24,8 +24,8 @@ from pipelines.search.thresholds import thresholds_of
 from pipelines.search.walk import (
     Dropped,
     Effort,
-    Found,
     Kept,
+    WalkResult,
     compare,
     deep,
     explore,
@@ -303,7 +303,7 @@ class Traversal:
         bars = thresholds_of(cache.meta.model)
         efforts = {"fast": fast(bars), "deep": deep(bars)}
         walks: dict[str, Walk] = {}
-        found: dict[str, Found] = {}
+        found: dict[str, WalkResult] = {}
         for name in ("fast", "deep") if mode == "compare" else (mode,):
             started = time.perf_counter()
             found[name] = retrieve(
@@ -344,7 +344,7 @@ class Traversal:
         return vector
 
 
-def _walk(domain: Domain, cache: SqliteCache, found: Found, effort: Effort, started: float) -> Walk:
+def _walk(domain: Domain, cache: SqliteCache, found: WalkResult, effort: Effort, started: float) -> Walk:
     kept = [note.path for note in found.kept]
     looked_at = [*kept, *(note.path for note in found.dropped)]
     points = {point.path: asdict(point) for point in cache.graph.nodes(looked_at)}

@@ -115,7 +115,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
 
 def _prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
     """Compute ranks and sentence vectors, as the service does when nothing else waits."""
-    if cache.passages.owed_sentences(1):
+    if cache.passages.pending_sentences(1):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
 
 
@@ -284,11 +284,11 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
     while True:
         counts = cache.counts()
         progress(domain.slug, counts)
-        owed = counts.pending, counts.vectors_pending
-        if owed == (0, 0):
+        pending = counts.pending, counts.vectors_pending
+        if pending == (0, 0):
             return
-        if owed != last or _is_worked_on(cache):
-            last, since = owed, time.monotonic()
+        if pending != last or _is_worked_on(cache):
+            last, since = pending, time.monotonic()
         if time.monotonic() - since > _PATIENCE_SECONDS:
             raise NotRunningError(
                 f"{domain.slug}: {counted(counts.pending, 'note waits', 'notes wait')}, and no worker takes them up;"

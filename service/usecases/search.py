@@ -34,7 +34,7 @@ from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import Excerpt
 from pipelines.search.explain import Standing, nothing_left, reason
 from pipelines.search.find import SentenceVectors, excerpts, find, find_newest
-from pipelines.search.fusion import Hit, stage, timing
+from pipelines.search.fusion import NoteHit, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
@@ -299,18 +299,18 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
     )
 
 
-def score_of(hit: Hit) -> float:
+def score_of(hit: NoteHit) -> float:
     """Return a hit's score as it is shown."""
     return round(hit.score, _DIGITS)
 
 
-def similarity_of(hit: Hit) -> float | None:
+def similarity_of(hit: NoteHit) -> float | None:
     """Return the cosine of a hit's passage and the question as it is shown; None while it is unknown."""
     cosine = hit.scores.get("cosine")
     return None if cosine is None else round(cosine, _COSINE_DIGITS)
 
 
-def signals_of(hit: Hit) -> dict[str, float]:
+def signals_of(hit: NoteHit) -> dict[str, float]:
     """Return what each signal adds to a hit's score: rounded, the largest one so that the sum is the shown score.
 
     A signal that adds nothing is left out.
@@ -323,12 +323,12 @@ def signals_of(hit: Hit) -> dict[str, float]:
     return {name: value for name, value in shown.items() if value}
 
 
-def layers_of(hit: Hit, ranks: Mapping[str, int]) -> list[Layer]:
+def layers_of(hit: NoteHit, ranks: Mapping[str, int]) -> list[Layer]:
     """Return a hit's rank and score in each layer, in order."""
     return [_layer(hit, name, rank) for name, rank in ranks.items()]
 
 
-def _layer(hit: Hit, name: str, rank: int) -> Layer:
+def _layer(hit: NoteHit, name: str, rank: int) -> Layer:
     signal = _LAYERS.get(name)  # fusion and merging are layers, but no signals
     score, parts = (signal.score or name, signal.parts) if signal else (name, ())
     return Layer(

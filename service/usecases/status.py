@@ -410,26 +410,28 @@ def _of_waiting_notes(resources: Resources) -> Iterator[str]:
     history = partial(resources.stores.of, History)
     for domain in resources.domains():
         try:
-            owed = resources.reader(domain).leases.waiting()
+            waiting = resources.reader(domain).leases.waiting()
         except CacheError:
             continue  # its own problem says so
-        if owed is None or owed.is_leased or state.decisions.paused_since(domain.slug):
+        if waiting is None or waiting.is_leased or state.decisions.paused_since(domain.slug):
             continue
-        if no_model and not owed.words:
+        if no_model and not waiting.words:
             continue  # the model's own problem says so
         starved = (
-            owed.oldest_s > STARVED_SECONDS if owed.words else (owed.done_s or 0.0) > _NO_VECTORS_SECONDS
+            waiting.oldest_s > STARVED_SECONDS
+            if waiting.words
+            else (waiting.done_s or 0.0) > _NO_VECTORS_SECONDS
         )
         if not starved or history().was_worked_on(domain.slug, STARVED_SECONDS):
             continue
-        if owed.words and owed.done_s is not None and owed.done_s <= STARVED_SECONDS:
+        if waiting.words and waiting.done_s is not None and waiting.done_s <= STARVED_SECONDS:
             continue
         what, since = (
-            (_notes(owed.words), owed.oldest_s)
-            if owed.words
-            else (f"the passages of {_notes(owed.vectors)}", owed.done_s or 0.0)
+            (_notes(waiting.words), waiting.oldest_s)
+            if waiting.words
+            else (f"the passages of {_notes(waiting.vectors)}", waiting.done_s or 0.0)
         )
-        reason = owed.reason or history().last_trouble(domain.slug, 10 * STARVED_SECONDS)
+        reason = waiting.reason or history().last_trouble(domain.slug, 10 * STARVED_SECONDS)
         why = (
             f"the last reason was: {reason}"
             if reason

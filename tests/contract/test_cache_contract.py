@@ -156,7 +156,7 @@ def test_the_same_content_seen_twice_is_one_event(ledger):
     assert record(ledger, "a.md") == []
 
 
-def test_a_touched_file_updates_its_stat_and_owes_nothing_new(ledger):
+def test_a_touched_file_updates_its_stat_and_makes_nothing_pending(ledger):
     record(ledger, "a.md")
     ledger.record("garden", [(file("a.md", mtime=9), "h1")], [], priority=LOW_PRIORITY)
     assert ledger.compare_scan([file("a.md", mtime=9)]).changed == []
@@ -233,16 +233,16 @@ def test_another_pipeline_wants_all_notes_again_and_they_stay_findable_until_the
 def test_saves_are_leased_before_a_scans_rows(cache):
     record(cache.ledger, "scanned.md")
     record(cache.ledger, "saved.md", priority=HIGH_PRIORITY)
-    assert cache.leases.owes("words", "saves")
+    assert cache.leases.has_pending("words", "saves")
     assert [row.path for row in cache.leases.take("words", 10, "me")] == ["saved.md", "scanned.md"]
 
 
 def test_a_leased_row_is_not_leased_again_until_the_lease_runs_out(cache, clock):
     record(cache.ledger, "a.md")
     assert len(cache.leases.take("words", 10, "me")) == 1
-    assert (cache.leases.take("words", 10, "you"), cache.leases.owes("words")) == ([], False)
+    assert (cache.leases.take("words", 10, "you"), cache.leases.has_pending("words")) == ([], False)
     clock.now += LEASE_SECONDS + 1
-    assert cache.leases.owes("words")
+    assert cache.leases.has_pending("words")
     assert len(cache.leases.take("words", 10, "you")) == 1
 
 
@@ -258,7 +258,7 @@ def test_a_renewed_lease_lasts_longer(cache, clock):
     clock.now += LEASE_SECONDS - 1
     cache.leases.renew(row, "h1")
     clock.now += LEASE_SECONDS - 1
-    assert not cache.leases.owes("words")
+    assert not cache.leases.has_pending("words")
 
 
 def test_a_clock_that_starts_again_after_a_reboot_leaves_no_lease_stuck(cache, clock):
@@ -286,7 +286,7 @@ def test_work_under_a_lost_lease_is_refused_and_writes_nothing(cache, clock):
         with pytest.raises(StaleWorkError):
             work()
     cache.leases.release([mine])  # it is another one's by now
-    assert (ids(cache, "a.md"), cache.leases.owes("words")) == ([], False)
+    assert (ids(cache, "a.md"), cache.leases.has_pending("words")) == ([], False)
     assert commit(cache, yours, ["apple"])
 
 
@@ -324,7 +324,7 @@ def test_postponed_rows_wait_longer_each_time_and_released_ones_do_not(cache, cl
     for _ in range(3):
         cache.leases.postpone(lease(cache), "unreadable", "why")
         start = clock.now
-        while not cache.leases.owes("words"):
+        while not cache.leases.has_pending("words"):
             clock.now += 0.5
         waits.append(clock.now - start)
     assert waits == sorted(set(waits))
@@ -345,12 +345,15 @@ def test_a_row_that_failed_before_is_leased_alone(cache, clock):
 def test_a_row_set_apart_is_leased_only_apart(cache):
     record(cache.ledger, "a.md")
     cache.leases.set_apart(lease(cache), "slow")
-    assert (cache.leases.owes("words", "together"), cache.leases.owes("words", "apart")) == (False, True)
+    assert (cache.leases.has_pending("words", "together"), cache.leases.has_pending("words", "apart")) == (
+        False,
+        True,
+    )
     assert cache.leases.take("words", 1, "me", "together") == []
     (row,) = cache.leases.take("words", 1, "me", "apart")
     cache.leases.set_apart(row, "slow")
     record(cache.ledger, "a.md", sha="h2")
-    assert cache.leases.owes("words", "together")
+    assert cache.leases.has_pending("words", "together")
 
 
 def test_the_leases_of_the_dead_end_and_count_as_attempts_those_of_a_full_disk_do_not(cache):
@@ -366,25 +369,29 @@ def test_a_parked_note_leaves_the_index_and_is_pending_again_on_request_only(cac
     save(cache, "a.md", "apple")
     record(cache.ledger, "a.md", sha="h2")
     cache.park(lease(cache), "too-large", "why")
-    assert (found(cache, "apple"), cache.leases.owes("words"), cache.ledger.pending()[0]) == ([], False, 0)
+    assert (found(cache, "apple"), cache.leases.has_pending("words"), cache.ledger.pending()[0]) == (
+        [],
+        False,
+        0,
+    )
     (parked,) = cache.ledger.parked_notes()
     assert (parked.path, parked.kind, parked.reason) == ("a.md", "too-large", "why")
     assert cache.ledger.retry("a.md")
-    assert cache.leases.owes("words")
+    assert cache.leases.has_pending("words")
     assert not cache.ledger.retry("a.md")
 
 
 def test_a_note_whose_vectors_failed_can_be_parked_with_its_words(cache):
     save(cache, "a.md", "apple", embedded=False)
     cache.park(lease(cache, "vectors"), "bad-vector", "why", keep_words=True)
-    assert (found(cache, "apple"), cache.leases.owes("vectors"), cache.vectors.pending()) == (
+    assert (found(cache, "apple"), cache.leases.has_pending("vectors"), cache.vectors.pending()) == (
         ["a.md"],
         False,
         0,
     )
 
 
-def test_nothing_waits_in_a_cache_that_owes_nothing(cache):
+def test_nothing_waits_in_a_cache_without_pending_work(cache):
     assert cache.leases.waiting() is None
 
 
@@ -508,7 +515,7 @@ def test_a_chunk_is_found_by_every_heading_above_it_and_keeps_its_vector_below_a
     save(cache, "a.md", "one", "two", headings=("Cellar",), embedded=False)
     one, _ = ids(cache, "a.md")
     assert (one != before, found(cache, "kitchen"), found(cache, "cellar")) == (True, [], ["a.md"])
-    assert cache.vectors.owed_texts("a.md", 9) == {"hash of two": "two"}
+    assert cache.vectors.pending_texts("a.md", 9) == {"hash of two": "two"}
 
 
 def test_a_deleted_note_leaves_nothing_to_find(cache):
@@ -527,7 +534,7 @@ def test_a_deleted_note_leaves_nothing_to_find(cache):
 
 def test_a_note_is_near_once_all_of_its_vectors_are_there(cache):
     assert not save(cache, "a.md", "apple", "bread", embedded=False)
-    assert cache.vectors.owed_texts("a.md", 9) == {"hash of apple": "apple", "hash of bread": "bread"}
+    assert cache.vectors.pending_texts("a.md", 9) == {"hash of apple": "apple", "hash of bread": "bread"}
     cache.vectors.store({"hash of apple": vector_of("apple")})
     row = lease(cache, "vectors")
     assert not cache.commit_vectors(row)
@@ -536,7 +543,7 @@ def test_a_note_is_near_once_all_of_its_vectors_are_there(cache):
     assert cache.commit_vectors(row)
     first, second = ids(cache, "a.md")
     assert (near(cache, vector_of("apple")), near(cache, vector_of("bread"))) == ([first], [second])
-    assert (cache.vectors.pending(), cache.leases.owes("vectors")) == (0, False)
+    assert (cache.vectors.pending(), cache.leases.has_pending("vectors")) == (0, False)
 
 
 def test_a_text_that_moves_to_another_note_keeps_its_vector(cache):
@@ -703,12 +710,12 @@ def test_a_hit_shows_its_text_with_its_note_and_its_neighbours(cache):
 
 def test_texts_owe_the_vectors_of_their_sentences_until_these_are_stored(cache):
     save(cache, "a.md", "apple")
-    assert cache.passages.owed_sentences(9) == {"hash of apple": "apple"}
+    assert cache.passages.pending_sentences(9) == {"hash of apple": "apple"}
     (chunk,) = ids(cache, "a.md")
     assert cache.passages.quantized_of_chunks([chunk]) == {}
     sentences = np.int8([[1, 2, 3, 4], [5, 6, 7, 8]])
     cache.passages.keep_quantized({"hash of apple": sentences})
-    assert cache.passages.owed_sentences(9) == {}
+    assert cache.passages.pending_sentences(9) == {}
     assert cache.passages.quantized_of_chunks([chunk])[chunk].tolist() == sentences.tolist()
 
 

@@ -273,7 +273,7 @@ class Service:
         caches = self.resources.caches().values()
         counts = [cache.counts() for cache in caches]
         return sum(c.pending + c.vectors_pending for c in counts) + sum(
-            c.edges.ranks_behind() + bool(c.passages.owed_sentences(1)) for c in caches
+            c.edges.ranks_behind() + bool(c.passages.pending_sentences(1)) for c in caches
         )
 
     def shortcomings(self) -> list[str]:

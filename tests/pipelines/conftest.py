@@ -116,7 +116,7 @@ class House:
         """Work until nothing is pending, advancing the clock when a row waits; return the texts that were embedded."""
         before = len(self.embedder.texts)
         for _ in range(10_000):
-            stage = index_words if self.cache.leases.owes("words") else embed_pending
+            stage = index_words if self.cache.leases.has_pending("words") else embed_pending
             outcome = stage(self.cache, self.ingest)
             counts = self.cache.counts()
             if not counts.pending and not counts.vectors_pending:

@@ -137,7 +137,7 @@ class User:
         def done() -> bool:
             for place in self.state.glob("cache-*.db"):
                 with closing(SqliteCache.open(place)) as cache:
-                    if cache.edges.ranks_behind() or cache.passages.owed_sentences(1):
+                    if cache.edges.ranks_behind() or cache.passages.pending_sentences(1):
                         return False
             return True
 

@@ -214,7 +214,7 @@ def leased(resources):
     def freed(owner):
         assert cache.leases.take("words", 10, owner)
         cache.leases.free_those_of_the_dead(resources.is_at_work)
-        return cache.leases.owes("words")
+        return cache.leases.has_pending("words")
 
     return freed
 

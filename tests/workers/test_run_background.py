@@ -40,12 +40,12 @@ def cache(resources, queue, tasks):
 
 
 def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
-    assert cache.passages.owed_sentences(1)
+    assert cache.passages.pending_sentences(1)
     sweep_upkeep(queue, upkeep, resources)
     sweep_upkeep(queue, upkeep, resources)
     assert [w.task for w in waiting(queue)].count("prepare_sentences") == 1
     work(queue)
-    assert not cache.passages.owed_sentences(1)
+    assert not cache.passages.pending_sentences(1)
     sweep_upkeep(queue, upkeep, resources)
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
 
@@ -76,7 +76,7 @@ def test_a_paused_domain_prepares_nothing(resources, queue, upkeep, cache):
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
     upkeep.prepare_sentences("vault")  # enqueued before the pause
     work(queue)
-    assert cache.passages.owed_sentences(1)
+    assert cache.passages.pending_sentences(1)
 
 
 def test_anything_else_that_waits_comes_before_the_next_sentences(resources, queue, tasks, upkeep, cache):
@@ -90,9 +90,9 @@ def test_anything_else_that_waits_comes_before_the_next_sentences(resources, que
     sentences = queue.dequeue()
     upkeep.recompute_graph("vault")  # it comes while the sentences are prepared
     queue.execute(sentences)
-    assert cache.passages.owed_sentences(1)
+    assert cache.passages.pending_sentences(1)
     work(queue)
-    assert not cache.passages.owed_sentences(1)
+    assert not cache.passages.pending_sentences(1)
 
 
 def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, upkeep, cache, monkeypatch):

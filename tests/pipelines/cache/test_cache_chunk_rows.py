@@ -14,11 +14,11 @@ def put(cache, word, heading):
     )
 
 
-def test_a_vector_that_is_lost_is_owed_again_by_a_chunk_below_another_heading(cache):
+def test_a_vector_that_is_lost_is_pending_again_by_a_chunk_below_another_heading(cache):
     put(cache, "one", "Winter")
     cache.vectors.store({"hash of one": np.ones(cache.meta.dimension, np.float32)})
     cache.chunks.attach_vectors("a.md")
     cache.con.execute("DELETE FROM vault_vector")
     put(cache, "one", "Summer")
     assert cache.con.execute("SELECT has_vector FROM vault_chunk").fetchall() == [(0,)]
-    assert cache.vectors.owed_texts("a.md", 9) == {"hash of one": "one"}
+    assert cache.vectors.pending_texts("a.md", 9) == {"hash of one": "one"}

@@ -143,7 +143,7 @@ def test_vectors_of_many_notes_take_few_transactions_so_that_no_save_waits_for_e
     for n in range(90):
         house.write(f"{n}.md", f"Letter {n} of many letters.")
     house.reconcile()
-    while house.cache.leases.owes("words"):
+    while house.cache.leases.has_pending("words"):
         index_words(house.cache, house.ingest)
     commits = []
     house.cache.con.set_commit_hook(lambda: bool(commits.append(1)))
@@ -151,7 +151,7 @@ def test_vectors_of_many_notes_take_few_transactions_so_that_no_save_waits_for_e
     house.cache.con.set_commit_hook(None)
     assert len(commits) < 20
     assert 0 < house.cache.counts().vectors <= 90
-    assert house.cache.leases.owes("vectors") is hurried
+    assert house.cache.leases.has_pending("vectors") is hurried
     house.drain()
     assert house.picture() == house.scratch_picture()
 
@@ -312,7 +312,7 @@ def test_a_parked_note_is_taken_up_when_its_content_changes(house):
 def test_a_parked_note_is_not_tried_again_while_it_stays_as_it_is(house):
     house.save("a.md", b"x" * 2_000_000)
     assert house.reconcile().events == []
-    assert not house.cache.leases.owes("words")
+    assert not house.cache.leases.has_pending("words")
 
 
 def test_a_note_that_grows_too_large_leaves_the_index(house):
@@ -396,7 +396,7 @@ def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
         house.write(f"{n}.md", "Bread with yeast." if n == 3 else f"Sleep, night {n}.")
     house.reconcile()
     for _ in range(200):
-        (index_words if house.cache.leases.owes("words") else embed_pending)(house.cache, ingest)
+        (index_words if house.cache.leases.has_pending("words") else embed_pending)(house.cache, ingest)
         house.now += 5
     counts = house.cache.counts()
     assert (counts.vectors, counts.vectors_pending, counts.parked) == (5, 0, 1)
@@ -463,7 +463,7 @@ def test_a_note_whose_embedding_kills_its_worker_is_parked_alone_and_keeps_its_w
     for n in range(5):
         house.write(f"{n}.md", f"Note {n}.")
     house.reconcile()
-    while house.cache.leases.owes("words"):
+    while house.cache.leases.has_pending("words"):
         index_words(house.cache, house.ingest)
     deaths = 0
     while house.cache.counts().vectors_pending:
@@ -487,7 +487,7 @@ def test_the_leases_of_the_living_stay(house):
     house.reconcile()
     house.cache.leases.take("words", 10, "me")
     house.cache.leases.free_those_of_the_dead(lambda owner: owner == "me")
-    assert not house.cache.leases.owes("words")
+    assert not house.cache.leases.has_pending("words")
 
 
 def test_saved_paths_without_pending_work_cost_nothing(house):

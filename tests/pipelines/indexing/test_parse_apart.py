@@ -124,9 +124,9 @@ def test_a_note_that_is_set_apart_is_not_taken_again_with_the_others(house, apar
     apart_house.together()
     leases = house.cache.leases
     assert (
-        leases.owes("words", "together"),
-        leases.owes("words", "saves"),
-        leases.owes("words", "apart"),
+        leases.has_pending("words", "together"),
+        leases.has_pending("words", "saves"),
+        leases.has_pending("words", "apart"),
     ) == (
         False,
         False,
@@ -222,7 +222,7 @@ def test_a_worker_that_stops_gives_the_note_back_untried(house, apart_house, int
     threading.Timer(0.5, apart_house.parser.stop).start()
     apart_house.alone()
     row = house.cache.ledger.row("heavy.md")
-    assert (row.pending, row.attempts, house.cache.leases.owes("words", "apart")) == (True, 0, True)
+    assert (row.pending, row.attempts, house.cache.leases.has_pending("words", "apart")) == (True, 0, True)
 
 
 def test_nothing_in_the_current_folder_is_run(house, apart_house, monkeypatch):

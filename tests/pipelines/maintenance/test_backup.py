@@ -231,7 +231,7 @@ def test_leases_and_pauses_of_another_time_are_not_restored(filled):
     file = back_up(filled)
     assert row.path == "river.md"
     restore(filled, file)
-    assert filled.cache.leases.owes("words")
+    assert filled.cache.leases.has_pending("words")
     filled.now = 0.0  # a reboot
     filled.drain()
     assert filled.picture() == filled.scratch_picture()

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.search.code import asked_words, is_named_like, lift_filenames
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 
 HITS = [
-    Hit("notes/parser.md", 1, {"meaning": 1.0}),
-    Hit("src/cli.py", 2, {"meaning": 0.9}),
-    Hit("src/record-parser.py", 3, {"meaning": 0.5, "words": 0.2}),
+    NoteHit("notes/parser.md", 1, {"meaning": 1.0}),
+    NoteHit("src/cli.py", 2, {"meaning": 0.9}),
+    NoteHit("src/record-parser.py", 3, {"meaning": 0.5, "words": 0.2}),
 ]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pipelines.search.code import add_imported, best_files, imported_scores
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 
 
 @pytest.mark.parametrize(("found", "kept"), [(1, 1), (2, 2), (5, 3), (12, 4), (24, 8), (60, 8)])
 def test_the_references_of_the_best_third_count_but_of_three_to_eight_files(found, kept):
     # min(max(3, n // 3), 8): 5 -> 3, 12 -> 4, 24 -> 8
-    hits = [Hit(f"{n}.py", n, {"meaning": 1.0 / (n + 1)}) for n in range(found)]
-    hits.insert(1, Hit("note.md", 99, {"meaning": 0.7}))
+    hits = [NoteHit(f"{n}.py", n, {"meaning": 1.0 / (n + 1)}) for n in range(found)]
+    hits.insert(1, NoteHit("note.md", 99, {"meaning": 0.7}))
     assert [hit.path for hit in best_files(hits)] == [f"{n}.py" for n in range(kept)]
 
 
@@ -65,7 +65,7 @@ def imported(house):
 
 def hits_of(house, scores):
     ids = dict(house.cache.con.execute("SELECT path, min(id) FROM vault_chunk GROUP BY path"))
-    return [Hit(path, ids[path], {"meaning": score}) for path, score in scores.items()]
+    return [NoteHit(path, ids[path], {"meaning": score}) for path, score in scores.items()]
 
 
 def test_what_the_best_files_import_is_found_by_it_alone_or_moves_up(imported):

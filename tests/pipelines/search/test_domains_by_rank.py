@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipelines.model import Domain
 from pipelines.question import read_question
 from pipelines.search.domains import Placed, merge_by_rank
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 from pipelines.search.rank import Ranking, Source
 from tests.pipelines.conftest import housed
 
@@ -35,7 +35,7 @@ def group(cache, slug, notes):
         Placed(
             source,
             Ranking([], {}),
-            Hit(
+            NoteHit(
                 path,
                 min(row.chunk_id for row in cache.passages.chunks_of(path)),
                 {"meaning": 0.5},

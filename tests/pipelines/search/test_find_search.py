@@ -11,7 +11,7 @@ from pipelines.domains import load
 from pipelines.question import read_question
 from pipelines.search.excerpts import split_sentences
 from pipelines.search.find import excerpts, find
-from pipelines.search.fusion import Found, Hit
+from pipelines.search.fusion import Found, NoteHit
 from pipelines.search.rank import Source
 
 
@@ -99,7 +99,7 @@ def test_a_sentence_at_the_edge_of_a_passage_is_shown_whole(house):
     cuts = 0
     for chunk in chunks:
         one = Found(
-            "d", Hit("Beds.md", chunk.chunk_id, {}), chunk, {}, None, None, around=around[chunk.chunk_id]
+            "d", NoteHit("Beds.md", chunk.chunk_id, {}), chunk, {}, None, None, around=around[chunk.chunk_id]
         )
         own = split_sentences(chunk.text)
         for at in (0, len(own) - 1):

@@ -108,7 +108,7 @@ def test_another_version_splits_and_prepares_every_text_again(house, encode):
     house.save("a.md", NOTE)
     assert prepare_all(house, encode) == 3
     SqliteCache.create(house.cache.path, replace(house.cache.meta, pipeline="another")).close()
-    assert house.cache.passages.owed_sentences(1)
+    assert house.cache.passages.pending_sentences(1)
     assert prepare_all(house, encode) == 3
 
 
@@ -116,11 +116,11 @@ def test_only_what_is_new_is_prepared(house, encode):
     house.save("a.md", NOTE)
     house.save("b.md", "Sleep comes at night.")
     assert prepare_all(house, encode) == 4
-    assert not house.cache.passages.owed_sentences(1)
+    assert not house.cache.passages.pending_sentences(1)
     house.save("b.md", "Sleep comes in winter.")
     (house.root / "a.md").rename(house.root / "c.md")
     house.index()
-    assert list(house.cache.passages.owed_sentences(10).values()) == ["Sleep comes in winter."]
+    assert list(house.cache.passages.pending_sentences(10).values()) == ["Sleep comes in winter."]
     assert prepare_all(house, encode) == 1
     assert chunk(house, "c.md").chunk_id in house.cache.passages.quantized_of_chunks(
         [chunk(house, "c.md").chunk_id]
@@ -141,7 +141,7 @@ def test_a_text_whose_sentences_give_no_vectors_is_not_tried_for_ever(house):
 
     house.save("a.md", NOTE)
     prepare_all(house, bad)
-    assert not house.cache.passages.owed_sentences(1)
+    assert not house.cache.passages.pending_sentences(1)
     row = chunk(house, "a.md")
     quantized = house.cache.passages.quantized_of_chunks([row.chunk_id])[row.chunk_id]
     assert SentenceVectors(Encoder()).similarities(QUESTION)(["a"], quantized) == pytest.approx(

@@ -13,7 +13,7 @@ from pipelines.model import Domain
 from pipelines.question import read_question
 from pipelines.search import judgement
 from pipelines.search.bm25 import WordPostings
-from pipelines.search.fusion import Found, Hit
+from pipelines.search.fusion import Found, NoteHit
 from pipelines.search.rank import Source
 from tests.pipelines.conftest import housed
 
@@ -52,7 +52,7 @@ def judge(source, hits, query):
 
 def hit_of(source, path, **scores):
     chunk = source.cache.passages.chunks_of(path)[0]
-    return Found("d", Hit(path, chunk.chunk_id, {"meaning": 0.5}, scores), chunk)
+    return Found("d", NoteHit(path, chunk.chunk_id, {"meaning": 0.5}, scores), chunk)
 
 
 def rated(source, query, *paths):

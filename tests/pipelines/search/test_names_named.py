@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipelines.model import Domain
 from pipelines.question import read_question
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 from pipelines.search.names import (
     NoteNames,
     lift_by_words,
@@ -189,7 +189,7 @@ def test_a_name_counts_more_the_more_of_it_is_asked_for_and_the_rarer_that_is(na
 
 
 def test_the_words_of_a_name_add_at_most_their_worth_and_no_note():
-    hits = [Hit("a", 1, {"meaning": 0.9}), Hit("b", 2, {"meaning": 0.8})]
+    hits = [NoteHit("a", 1, {"meaning": 0.9}), NoteHit("b", 2, {"meaning": 0.8})]
     first, second = lift_by_words(hits, {"b": 1.0, "c": 1.0})
     assert (first.path, first.signals["name_words"]) == ("b", pytest.approx(0.3 * 0.9))
     assert (second.signals, second.scores) == ({"meaning": 0.9}, {"called": 0.9})
@@ -245,7 +245,7 @@ def test_case_form_and_punctuation_make_no_other_name(words, form, data):
 @given(st.lists(st.tuples(st.floats(0, 2), st.sampled_from([0.0, 1.1, 1.2])), min_size=1, max_size=8))
 def test_a_title_is_worth_a_bounded_share_of_the_best_score_however_often_it_is_given(given_hits):
     hits = [
-        Hit(f"{n}", n, {"meaning": score}, {"named": named} if named else {})
+        NoteHit(f"{n}", n, {"meaning": score}, {"named": named} if named else {})
         for n, (score, named) in enumerate(given_hits)
     ]
     once = with_titles(hits)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.cache.passages import ChunkRow
 from pipelines.question import read_question
-from pipelines.search.fusion import Found, Hit
+from pipelines.search.fusion import Found, NoteHit
 from pipelines.search.near_duplicates import fold_near_duplicates
 
 KNOWN, UNKNOWN = "hub/all-MiniLM-L6-v2", "hub/another"
@@ -21,7 +21,9 @@ TEXT = "The quarter ended well: revenue was 254 and grew."
 def found(path, text=TEXT, domain="d", title=""):
     name = title or path.removesuffix(".md")
     chunk = ChunkRow(hash(path), path, name, "", (), text, 1, 1, 0, len(text), "")
-    return Found(domain, Hit(path, chunk.chunk_id, {"meaning": 0.5}), chunk, {}, stale=False, sentences=None)
+    return Found(
+        domain, NoteHit(path, chunk.chunk_id, {"meaning": 0.5}), chunk, {}, stale=False, sentences=None
+    )
 
 
 def folded(several, query="revenue", model=KNOWN, cosine=None):

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pipelines.domains import parse
 from pipelines.model import Domain
 from pipelines.question import read_question
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 from pipelines.search.rank import Source, depth_for, lift_attended, rank_notes
 
 HITS = [
-    Hit("best.md", 1, {"meaning": 1.0}),
-    Hit("next.md", 2, {"meaning": 0.5, "words": 0.4}),
-    Hit("last.md", 3, {"meaning": 0.2}),
+    NoteHit("best.md", 1, {"meaning": 1.0}),
+    NoteHit("next.md", 2, {"meaning": 0.5, "words": 0.4}),
+    NoteHit("last.md", 3, {"meaning": 0.2}),
 ]
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 PLAIN = Domain("vault", "", legacy=True, graph_mode="off")

@@ -10,7 +10,7 @@ from pipelines.model import Decay, Domain
 from pipelines.question import read_question
 from pipelines.search.rank import Source
 from pipelines.search.thresholds import BGE_LARGE
-from pipelines.search.walk import Dropped, Found, Kept, compare, deep, fast, retrieve
+from pipelines.search.walk import Dropped, Kept, WalkResult, compare, deep, fast, retrieve
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EDGE = Linked("n", "s", "n", "wikilink", 0.0)
@@ -21,7 +21,7 @@ def kept(path, hop=1, similarity=0.6):
 
 
 def walk(*notes):
-    return Found(notes, (), 0, 0, "no_more_links")
+    return WalkResult(notes, (), 0, 0, "no_more_links")
 
 
 def test_the_difference_is_what_only_one_walk_kept():
@@ -90,4 +90,4 @@ def test_fast_mode_filters_by_decay_and_deep_mode_flags_it(garden, tiny_embedder
 def test_an_empty_domain_has_nothing_to_walk_from(house, tiny_embedder):
     house.index()
     found = asked(house, tiny_embedder, deep(OPEN))
-    assert found == Found((), (), 0, 0, "no_more_links")
+    assert found == WalkResult((), (), 0, 0, "no_more_links")

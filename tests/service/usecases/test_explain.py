@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pipelines.question import read_question
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import NoteHit
 from queue_config.settings import Settings
 from service.http.routes import add_search
 from service.usecases.explain import explain
@@ -148,7 +148,7 @@ def test_a_note_whose_file_is_gone_is_reported_as_gone(vault):
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.floats(-2, 2), max_size=12))
 def test_what_is_shown_of_a_sum_adds_up_whatever_is_rounded(signals):
-    hit = Hit("a.md", 1, signals)
+    hit = NoteHit("a.md", 1, signals)
     assert sum(signals_of(hit).values()) == pytest.approx(score_of(hit), abs=1e-9)
     assert all(value == pytest.approx(signals[name], abs=1e-5) for name, value in signals_of(hit).items())
 
