@@ -35,7 +35,7 @@ def graph_of(edges, *, over="links"):
 
 
 def undirected(edges):
-    graph = nx.Links()
+    graph = nx.Graph()
     graph.add_edges_from((source, target) for source, target, *_ in edges if source != target)
     return graph
 

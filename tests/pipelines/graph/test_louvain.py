@@ -28,7 +28,7 @@ def graph_of(pairs, kind="wikilink", **over):
 
 def test_the_communities_are_networkxs():
     pairs = sorted(nx.powerlaw_cluster_graph(80, 3, 0.5, seed=1).edges)
-    expected = nx.community.louvain_communities(nx.Links(pairs), seed=SEED)
+    expected = nx.community.louvain_communities(nx.Graph(pairs), seed=SEED)
     found = louvain(graph_of(pairs), Child())
     assert {frozenset(group) for group in found} == {
         frozenset(f"{at:03}.md" for at in group) for group in expected
