@@ -113,8 +113,8 @@ def test_private_notes_change_nothing_that_an_agent_gets(tiny_model, domains, in
         without = library(Path(base, "b"), config | public, tiny_model)
         if in_memory:
             for one in (with_private, without):
-                one.questions.load_models()
-                one.questions.follow_commits()
+                one.view.load_models()
+                one.view.follow_commits()
         pairs = zip(told(with_private, public, queries), told(without, public, queries), strict=True)
         for (asked, own), (_, wanted) in pairs:
             assert own == wanted, asked
