@@ -1,4 +1,4 @@
-"""The tool that reads: a note, a section of it, or lines."""
+"""The tools that read a note, browse the vault, and say how far the index is."""
 
 from __future__ import annotations
 
