@@ -57,7 +57,7 @@ from pipelines.vault import files
 PIPELINE_VERSION = 11
 """Increase it when the same note would give other chunks, sentences, links, index words or privacy.
 
-Every note is then indexed again; until it is, agents do not see it. No text is embedded again, but its sentences are.
+Every note is then indexed again; until it is, agents do not see it. Only new texts are embedded, but all sentences.
 """
 
 
