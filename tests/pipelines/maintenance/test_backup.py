@@ -563,7 +563,10 @@ def test_a_dimension_that_no_cache_has_is_refused(filled, sealed):
 
 def test_a_state_that_lacks_what_a_later_version_added_is_restored(filled, sealed, tmp_path):
     older = with_database(
-        sealed, 1, "DROP TABLE tag_gone; DROP TABLE tag_renamed; DROP TABLE problem", tmp_path
+        sealed,
+        1,
+        "PRAGMA user_version = 0; DROP TABLE tag_gone; DROP TABLE tag_renamed; DROP TABLE problem",
+        tmp_path,
     )
     restore(filled, older)
     con = apsw.Connection(str(filled.state / "state.db"))
