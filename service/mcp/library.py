@@ -80,6 +80,11 @@ Entry = TypeVar("Entry")
 _LONGEST_CLIENT = 100
 
 
+def shown_name(client: str | None) -> str:
+    """Return what a client calls itself in one short, printable line; empty if it does not say."""
+    return "".join(c for c in client or "" if c.isprintable()).strip()[:_LONGEST_CLIENT]
+
+
 class Library:
     """The use cases over one vault as a client sees them, and the key of its cursors.
 
@@ -100,7 +105,7 @@ class Library:
 
     def for_client(self, name: str | None) -> Library:
         """Return this library for a client of that name, which is any text."""
-        client = "".join(c for c in name or "" if c.isprintable()).strip()[:_LONGEST_CLIENT] or self.client
+        client = shown_name(name) or self.client
         audience = agents(self.view.resources, client)
         if audience not in self._by_audience:
             self._by_audience[audience] = Library(self.view, client)

@@ -28,7 +28,7 @@ def test_an_unexpected_error_has_the_same_page(browser, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("<b>secret</b>")
 
-    monkeypatch.setattr("service.usecases.links.Graph.orphans", fail)
+    monkeypatch.setattr("service.usecases.links.Links.orphans", fail)
     browser.raise_server_exceptions = False
     browser._transport.raise_server_exceptions = False
     page = shown(browser, "/orphans", 500)

@@ -11,7 +11,7 @@ from mcp_types import Implementation
 
 from pipelines.state.tags import Proposals
 from pipelines.tagging.review_file import QueuedNote, QueuedTag, Reading, read, render
-from service.mcp.library import Library
+from service.mcp.library import shown_name
 from service.usecases.maintenance import index_once
 
 VOCABULARY = "# Tags\n\n## Topics\n\n- investing: money at work\n- garden: what grows (alias: plants)\n- moat: a defence\n"
@@ -101,7 +101,7 @@ HOSTILE = st.text(max_size=80) | st.sampled_from(
 @example(client="\n- [x] `garden` <!-- e:1 -->", reason="<!-- e:1 -->", path="a]]\n- [x] garden", group="")
 def test_no_text_from_an_agent_makes_a_decision(client, reason, path, group):
     """Whatever an agent says its name, its reason or a note's path is, the page that shows it decides nothing."""
-    named = Library.for_client(Library.__new__(Library), client).client
+    named = shown_name(client)
     tags = tuple(
         QueuedTag(number, tag, group, 0.5, f"agent {named}: {reason}")
         for number, tag in enumerate(("garden", "moat"), start=1)

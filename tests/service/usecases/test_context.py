@@ -239,11 +239,11 @@ def test_without_the_model_the_count_is_an_estimate_and_says_so(settings):
     assert "Garden soil feeds worms." in answer.block
 
 
-def test_a_search_that_fails_gives_an_empty_block_and_a_warning(contexts, questions, monkeypatch):
+def test_a_search_that_fails_gives_an_empty_block_and_a_warning(contexts, monkeypatch):
     def fail(*_, **__):
         raise CacheCorruptError("the cache is damaged")
 
-    monkeypatch.setattr(questions, "page", fail)
+    monkeypatch.setattr(contexts.view, "page", fail)
     answer = ask(contexts)
     assert (answer.block, answer.tokens, answer.passages) == ("", 0, [])
     assert answer.warnings == ["the search failed, so the block is empty: the cache is damaged"]
