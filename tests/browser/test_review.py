@@ -209,3 +209,17 @@ def test_a_new_proposal_appears_without_a_reload(review):
             at=now_iso(),
         )
     page.locator(".proposal", has_text="new-tag").wait_for()
+
+
+def test_undo_takes_back_the_last_decision_even_if_it_is_still_on_its_way(review):
+    stage, page = review
+    first, second, *_ = keys_of(page)
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    gone(page, first)
+    page.route("**/proposals/decide", lambda route: (page.wait_for_timeout(500), route.continue_()))
+    page.keyboard.press("x")
+    page.keyboard.press("u")
+    page.locator(f".proposal:focus[data-key='{second}']").wait_for()
+    states = states_of(stage)
+    assert (states[first], states[second]) == ("accepted", "waiting")

@@ -28,12 +28,13 @@ async function decide(holder, how) {
   const before = rows();
   for (const row of decided) row.classList.add("decided"); // at once: the next key belongs to the next proposal
   focus(before.slice(before.indexOf(decided.at(-1))).find((row) => !decided.includes(row)) ?? rows().at(-1));
+  const decision = { ids, name: holder.dataset.name, sent: send("/proposals/decide", { [how]: ids }) };
+  decisions.push(decision); // at once: the next key may be `u`
   try {
-    await send("/proposals/decide", { [how]: ids });
-    const decision = { ids, name: holder.dataset.name };
-    decisions.push(decision);
+    await decision.sent;
     tell(`${how === "accept" ? "Accepted" : "Rejected"}: ${decision.name}`, { undo: () => undo(decision) });
   } catch (error) {
+    if (decisions.includes(decision)) decisions.splice(decisions.indexOf(decision), 1);
     for (const row of decided) row.classList.remove("decided");
     focus(decided[0]);
     tell(error.message, { bad: true });
@@ -46,6 +47,7 @@ async function undo(decision) {
   if (place >= 0) decisions.splice(place, 1);
   tell(`Taking back: ${decision.name}`);
   try {
+    await decision.sent;
     const { problems } = await send("/proposals/undo", { ids: decision.ids });
     if (problems.length) tell(problems.join("; "), { bad: true });
     else tell(`Waits again: ${decision.name}`);

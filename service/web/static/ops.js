@@ -11,7 +11,6 @@ const $$ = (selector, within = document) => [...within.querySelectorAll(selector
 const IDLE = 15; // messages without news after which the page is redrawn all the same: ages grow
 let last = null;
 let same = 0;
-let refreshing = false;
 
 function listen() {
   const source = new EventSource("/ops/events");
@@ -64,9 +63,19 @@ function clock(at) {
   return `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time}`;
 }
 
-export async function refresh() {
-  if (refreshing || document.hidden) return;
-  refreshing = true;
+// One load at a time. Who asks during a load waits for the next one, which shows what was sent meanwhile.
+let load = Promise.resolve();
+let next = null;
+export function refresh() {
+  next ??= load.then(() => {
+    next = null;
+    return (load = show());
+  });
+  return next;
+}
+
+async function show() {
+  if (document.hidden) return;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -79,8 +88,6 @@ export async function refresh() {
     }
   } catch {
     showLive(false);
-  } finally {
-    refreshing = false;
   }
 }
 
