@@ -11,13 +11,7 @@ from typing import Any
 
 from huey.api import Task
 
-from pipelines.errors import (
-    DomainNotFoundError,
-    EverindexError,
-    NoteChangedError,
-    NoteError,
-    NotFoundError,
-)
+from pipelines.errors import DomainNotFoundError, EverindexError, NoteChangedError, NoteError, NotFoundError
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain, now_iso
 from pipelines.state.state import REVIEWED, TAGGED
 from pipelines.state.tags import RENAMED, RENAMING

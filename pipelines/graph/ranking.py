@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING
 
-from pipelines.cache.graph import (
-    StoredGraph,
-)
+from pipelines.cache.graph import StoredGraph
 from pipelines.child import Child
 from pipelines.errors import ChildDiedError
 from pipelines.graph.centrality import label_communities

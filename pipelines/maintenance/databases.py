@@ -56,11 +56,10 @@ def foreign_in_cache(path: Path, dimension: int, version: int) -> str | None:
     steps = steps_for(dimension)
     if version not in steps:
         return f"a schema of version {version}"
-    # A cache without a number of its own has some of the step after it.
-    optional = {_UNNUMBERED + 1} if version == _UNNUMBERED else set()
     try:
-        wanted = _made_by(sql for number, sql in steps.items() if number <= version)
-        ours = _made_by(sql for number, sql in steps.items() if number <= version or number in optional)
+        wanted = ours = _made_by(sql for number, sql in steps.items() if number <= version)
+        if version == _UNNUMBERED:  # it may have some of the step after it
+            ours = _made_by(sql for number, sql in steps.items() if number <= version + 1)
     except apsw.Error:
         return f"vectors of {dimension} dimensions"
     found = _objects(path)

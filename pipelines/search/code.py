@@ -10,10 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from pipelines.cache.passages import (
-    FileSymbols,
-    source_files,
-)
+from pipelines.cache.passages import FileSymbols, source_files
 from pipelines.notes.lexical import STOPWORDS, normal_form, parts_of
 from pipelines.question import MOST_TERMS, Question
 from pipelines.search.fusion import NoteHit, Signals, best_first

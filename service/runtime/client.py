@@ -19,11 +19,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 from urllib.parse import urlencode
 
-from pipelines.errors import (
-    NotRunningError,
-    ServiceError,
-    StateError,
-)
+from pipelines.errors import NotRunningError, ServiceError, StateError
 from pipelines.vault.atomic import write_atomic
 from queue_config.folders import state_home
 from queue_config.secrets import TOKEN, NotPrivateError, read_secret

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 
 from pipelines.cache.passages import ChunkRow, whole_sections
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
@@ -99,7 +99,7 @@ class Records:
 
     def verify(self, quotes: Sequence[Cited]) -> VerifyAnswer:
         """Verify quotes against the current index."""
-        indexed = cache(partial(self._indexed))
+        indexed = cache(self._indexed)
         answers = []
         for cited in quotes:
             citation, _, reason = _resolve(cited, None, indexed)

@@ -82,9 +82,6 @@ class Links:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def _readers(self, slug: str | None) -> list[tuple[Domain, SqliteCache]]:
-        return self._view.readers(slug)
-
     def _vanished(self, domain: Domain) -> Collection[str]:
         """Return the notes whose files vanished, and which the index keeps for a while."""
         return self._view.resources.vanished().waiting(domain.slug)
@@ -94,7 +91,7 @@ class Links:
 
         Raises DomainNotFoundError.
         """
-        readers = self._readers(domain)
+        readers = self._view.readers(domain)
         everywhere = self._view.readers()
         gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
         names = [pair for _, cache in everywhere for pair in _names(cache) if pair[1] not in gone]
@@ -124,9 +121,9 @@ class Links:
 
         Vocabularies, review queues and notes whose files are gone are left out.
         """
-        linked = {path for _, cache in self._readers(None) for path in cache.graph.targets_elsewhere()}
+        linked = {path for _, cache in self._view.readers() for path in cache.graph.targets_elsewhere()}
         alone: list[str] = []
-        for owner, cache in self._readers(domain):
+        for owner, cache in self._view.readers(domain):
             found = [path for path in cache.graph.orphans() if path not in linked]
             there = on_disk(self._view.resources, cache, found) - set(owner.configuration)
             alone += [path for path in found if path in there]
@@ -134,7 +131,7 @@ class Links:
 
     def communities(self, domain: str | None) -> CommunitiesAnswer:
         """List the communities, largest first, without notes whose files are gone. Raises DomainNotFoundError."""
-        readers = self._readers(domain)
+        readers = self._view.readers(domain)
         rows = [
             CommunityRow(domain=owner.slug, **asdict(found))
             for owner, cache in readers
@@ -154,7 +151,7 @@ class Links:
         nodes: list[Node] = []
         edges: list[Edge] = []
         truncated = False
-        for domain, cache in self._readers(slug):
+        for domain, cache in self._view.readers(slug):
             best = cache.graph.best_ranked(community, limit - len(nodes) + 1)
             truncated = truncated or len(best) > limit - len(nodes)
             there = on_disk(self._view.resources, cache, best)

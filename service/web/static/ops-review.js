@@ -34,7 +34,7 @@ async function decide(holder, how) {
     await decision.sent;
     tell(`${how === "accept" ? "Accepted" : "Rejected"}: ${decision.name}`, { undo: () => undo(decision) });
   } catch (error) {
-    if (decisions.includes(decision)) decisions.splice(decisions.indexOf(decision), 1);
+    drop(decision);
     for (const row of decided) row.classList.remove("decided");
     focus(decided[0]);
     tell(error.message, { bad: true });
@@ -42,9 +42,13 @@ async function decide(holder, how) {
   await refresh();
 }
 
-async function undo(decision) {
+function drop(decision) {
   const place = decisions.indexOf(decision);
   if (place >= 0) decisions.splice(place, 1);
+}
+
+async function undo(decision) {
+  drop(decision);
   tell(`Taking back: ${decision.name}`);
   try {
     await decision.sent;
