@@ -13,7 +13,19 @@ import click
 
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
 from pipelines.vault.atomic import keep_private
-from service.cli import agents, context, links, maintenance, notes, quality, run, search, setup, systemd, tags
+from service.cli import (
+    agents,
+    context,
+    links,
+    maintenance,
+    notes,
+    quality,
+    run,
+    search,
+    setup,
+    systemd,
+    tags,
+)
 from service.cli.console import complain, err
 from service.cli.options import Commands
 
