@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
-from typing import Literal
+from typing import Literal, get_args
 
 from pipelines.errors import FilterError
 from pipelines.formats import FORMATS as FILES
@@ -20,8 +20,9 @@ from pipelines.notes.lexical import normal_form
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task", "warning")
 """The values of the filter `has`."""
 
-Strength = Literal["strong", "weak"]
-_STRENGTHS: dict[str, Strength] = {"strong": "strong", "weak": "weak"}
+Band = Literal["duplicate", "primary", "supporting", "weak"]
+"""How near two texts are, the nearest first: copies, evidence, support, and what helps only where there is little."""
+BANDS: tuple[Band, ...] = get_args(Band)
 
 _PROPERTY = "property."
 _DECIMAL = re.compile(r"-?(?:[01](?:\.[0-9]{1,10})?|\.[0-9]{1,10})", re.ASCII)
@@ -66,7 +67,7 @@ class Filters:
     files: tuple[str, ...] = ()
     either: tuple[Filters, ...] = ()
     without: tuple[Filters, ...] = ()
-    min_similarity: float | Strength | None = None
+    min_similarity: float | Band | None = None
 
     @property
     def name_communities(self) -> bool:
@@ -266,15 +267,18 @@ def _is_whole(path: str) -> bool:
     return not path or path.lower().endswith(tuple(end for one in FILES for end in one.suffixes))
 
 
-def _min_similarity(values: Sequence[str]) -> float | Strength | None:
+def _min_similarity(values: Sequence[str]) -> float | Band | None:
     if len(values) > 1:
         raise FilterError(f"min_similarity was given {len(values)} times; give it once")
     for value in values:
-        if value in _STRENGTHS:
-            return _STRENGTHS[value]
+        for band in BANDS:
+            if value == band:
+                return band
         number = float(value) if _DECIMAL.fullmatch(value) else math.nan
         if not -1 <= number <= 1:
-            raise FilterError(f"min_similarity is {value!r}; it is strong, weak, or a number from -1 to 1")
+            raise FilterError(
+                f"min_similarity is {value!r}; it is {', '.join(BANDS)}, or a number from -1 to 1"
+            )
         return number
     return None
 

@@ -133,7 +133,8 @@ LinkKind = Literal["wikilink", "embed", "markdown", "property"]
 EdgeKind = Literal["citation", "wikilink", "embed"]
 PagerankOver = Literal["citations", "links"]
 CentralOver = Literal["citations", "links", "all"]
-Communities = Literal["leiden", "louvain"]
+CentralityBy = Literal["eigenvector", "degree"]
+Communities = Literal["louvain", "leiden"]
 Fusion = Literal["rrf", "convex"]
 GraphMode = Literal["off", "linear", "lift"]
 Promote = Literal["on_save", "manual"]
@@ -460,7 +461,7 @@ class Domain:
     sentences: bool = True
     pagerank_over: PagerankOver = "links"
     central_over: CentralOver = "all"
-    communities: Communities = "leiden"
+    communities: Communities = "louvain"
     graph_mode: GraphMode = "lift"
     privacy: Privacy = field(default_factory=Privacy)
     promote: Promote = "on_save"

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pipelines.cache.graph import GraphEdge, Linked, StoredGraph
+from pipelines.cache.graph import GraphEdge, Linked, RankedBy, StoredGraph
 from pipelines.cache.leases import Among, Stage, Waiting
 from pipelines.cache.ledger import LedgerRow, ParkedRow, ScanDifference
 from pipelines.cache.passages import ChunkRow, FileSymbols, LinkChunk, NodeRow, Quantized
@@ -468,23 +468,20 @@ class Graph(Protocol):
     def read_labels(self) -> dict[int, str]:
         """Return the label of each community."""
 
-    def ranked_by(self) -> str | None:
-        """Return the settings that the ranks were computed with; "" for an earlier version's, None without ranks."""
+    def ranked_by(self) -> RankedBy | None:
+        """Return how the ranks were computed, with settings that no domain has if an earlier version did; or None."""
 
     def write_ranks(
         self,
         generation: int,
         ranks: Iterable[tuple[str, float, float, int]],
         labels: Mapping[int, str],
-        centrality_by: str,
-        *,
-        by: str,
+        by: RankedBy,
     ) -> None:
         """Replace all ranks (path, PageRank, centrality, community) and communities at once.
 
         0 means no PageRank or no community (real values are greater); without a community there is no centrality. If
-        edges changed since `generation`, the ranks stay behind the graph. `by` names the settings that they were
-        computed with.
+        edges changed since `generation`, the ranks stay behind the graph.
         """
 
 

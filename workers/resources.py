@@ -350,6 +350,15 @@ class Resources:
             )
         return info
 
+    def refused_models(self) -> list[str]:
+        """Return a sentence for each domain whose model is not used, because only its vault names it.
+
+        Raises ModelUnavailableError, ConfigurationError.
+        """
+        for domain in self.domains():
+            self.model_of(domain)
+        return [found.message for found in self.problems().reported() if found.kind == _NOT_ALLOWED]
+
     def check_models(self) -> None:
         """Refuse caches of another model than the settings choose. Raises ModelMismatchError."""
         for domain in self.domains():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import apsw
 
 from pipelines.cache.links import SqliteEdges
 from pipelines.formats import FORMATS
-from pipelines.model import EdgeKind
+from pipelines.model import CentralityBy, Communities, EdgeKind
 from pipelines.sqlite import one, records, select, snapshot, transaction
 
 _RANKED_BY = "ranked_by"
@@ -123,6 +123,19 @@ class StoredGraph:
     titles: Mapping[str, str]
     tags: Mapping[str, Sequence[str]]
     edges: Sequence[GraphEdge]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBy:
+    """How a domain was ranked: the settings, and the methods that were used.
+
+    `slow_pairs`: Louvain's method took too long for so many pairs of linked notes.
+    """
+
+    settings: str
+    centrality: CentralityBy
+    communities: Communities
+    slow_pairs: int | None = None
 
 
 class SqliteGraph:
@@ -375,15 +388,17 @@ class SqliteGraph:
         """Return the label of each community."""
         return dict(select(self._con, "SELECT id, label FROM vault_community"))
 
-    def ranked_by(self) -> str | None:
-        """Return the settings that the ranks were computed with; "" for an earlier version's, None without ranks."""
-        (found,) = one(
-            self._con,
-            "SELECT CASE WHEN ranked_generation > 0"
-            " THEN coalesce((SELECT value FROM vault_meta WHERE key = ?), '') END FROM vault_graph",
-            (_RANKED_BY,),
+    def ranked_by(self) -> RankedBy | None:
+        """Return how the ranks were computed, with settings that no domain has if an earlier version did; or None."""
+        sql = (
+            "SELECT centrality_by, (SELECT value FROM vault_meta WHERE key = ?) FROM vault_graph"
+            " WHERE ranked_generation > 0"
         )
-        return None if found is None else str(found)
+        for centrality, found in select(self._con, sql, (_RANKED_BY,)):
+            return (
+                RankedBy(**json.loads(found)) if "{" in (found or "") else RankedBy("", centrality, "leiden")
+            )
+        return None
 
     def forget_ranks(self) -> None:
         """Delete all ranks and communities as untrusted, and make them due."""
@@ -397,9 +412,7 @@ class SqliteGraph:
         generation: int,
         ranks: Iterable[tuple[str, float, float, int]],
         labels: Mapping[int, str],
-        centrality_by: str,
-        *,
-        by: str,
+        by: RankedBy,
     ) -> None:
         """Replace all ranks (path, PageRank, centrality, community) and communities at once."""
         with transaction(self._con):
@@ -410,6 +423,8 @@ class SqliteGraph:
             self._con.execute(
                 "UPDATE vault_graph SET ranked_generation = ?1, centrality_by = ?2,"
                 " first_change = CASE WHEN generation = ?1 THEN NULL ELSE last_change END",
-                (generation, centrality_by),
+                (generation, by.centrality),
             )
-            self._con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (_RANKED_BY, by))
+            self._con.execute(
+                "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (_RANKED_BY, json.dumps(asdict(by)))
+            )

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from itertools import compress
 from math import log, sqrt
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from graspologic_native import leiden, leiden_csr
 
-from pipelines.model import CentralOver, EdgeKind, PagerankOver
+from pipelines.model import CentralityBy, CentralOver, EdgeKind, PagerankOver
 from pipelines.notes.lexical import STOPWORDS
 
 # Keep the numbers of communities stable, and label them by the tags or title words that set their notes apart.
@@ -123,7 +123,6 @@ def _chosen(candidates: Iterable[tuple[bool, int, float, str]]) -> list[str]:
     return chosen
 
 
-CentralityBy = Literal["eigenvector", "degree"]
 Edge = tuple[str, str, EdgeKind, int]
 """A resolved link: source, target, kind, and how often it is written."""
 Floats = npt.NDArray[np.float64]

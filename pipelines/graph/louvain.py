@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,17 +16,26 @@ if TYPE_CHECKING:
 SEED = 1
 
 
-def louvain(graph: LinkGraph, child: Child) -> list[tuple[str, ...]]:
+class TookTooLongError(Exception):
+    """The division took longer than it was given."""
+
+
+def louvain(graph: LinkGraph, child: Child, seconds: float = inf) -> list[tuple[str, ...]]:
     """Divide the notes into communities of high modularity, largest first, with the same result at each run.
 
-    Blondel et al., "Fast unfolding of communities in large networks", 2008. Raises ChildDiedError,
-    ApartStoppedError.
+    Blondel et al., "Fast unfolding of communities in large networks", 2008. Raises TookTooLongError after about
+    `seconds`, ChildDiedError, ApartStoppedError.
     """
+
+    def beat(spent: float) -> None:
+        if spent >= seconds:
+            raise TookTooLongError
+
     matrix = graph.adjacency
     rows, columns = np.repeat(np.arange(len(graph.paths)), np.diff(matrix.indptr)), matrix.indices
     once = rows < columns
     pairs = list(zip(rows[once].tolist(), columns[once].tolist(), strict=True))
-    groups: list[list[int]] = child.call(divide_pairs, pairs) if pairs else []
+    groups: list[list[int]] = child.call(divide_pairs, pairs, beat=beat) if pairs else []
     named = [tuple(graph.paths[at] for at in sorted(group)) for group in groups]
     return sorted(named, key=lambda group: (-len(group), group))
 

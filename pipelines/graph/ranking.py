@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING
 
-from pipelines.cache.graph import StoredGraph
+from pipelines.cache.graph import RankedBy, StoredGraph
 from pipelines.child import Child
 from pipelines.errors import ChildDiedError
 from pipelines.graph.centrality import label_communities
@@ -15,10 +15,14 @@ from pipelines.model import Domain
 from pipelines.store import Cache
 
 if TYPE_CHECKING:
-    from pipelines.graph.centrality import LinkGraph, Ranks
+    from pipelines.graph.centrality import Divide, LinkGraph, Ranks
 
 # Tolerates another machine's rounding; a damaged rank is off by far more.
 _CLOSE = 1e-6
+
+
+# How long Louvain's method, which is pure Python, may take. A graph that takes longer is divided by Leiden's.
+_LOUVAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +36,55 @@ class RankingResult:
 def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> RankingResult:
     """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
 
-    If Louvain's method fails, Leiden's is used instead.
+    If Louvain's method fails or takes longer than ten seconds, Leiden's is used. Louvain's is not tried again on a
+    graph that took longer before it has fewer links.
     """
-    stored, previous, problem = cache.graph.read(), _communities(cache.graph.read_ranks()), None
-    try:
-        found = _rank(stored, domain, previous, child)
-    except ChildDiedError as error:
-        problem = (
-            f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is retried"
-            " when links change, and after ten minutes"
-        )
-        domain = replace(domain, communities="leiden")
-        found = _rank(stored, domain, previous, child)
+    from pipelines.graph.centrality import divide  # noqa: PLC0415 - compiled libraries, slow to load
+    from pipelines.graph.louvain import TookTooLongError, louvain  # noqa: PLC0415
+
+    stored, before = cache.graph.read(), cache.graph.ranked_by()
+    slow, used, problem = before.slow_pairs if before else None, domain.communities, None
+
+    def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
+        nonlocal slow, used, problem
+        pairs = graph.adjacency.nnz // 2
+        if used == "louvain" and (slow is None or pairs < slow):
+            try:
+                groups = louvain(graph, child or Child(), _LOUVAIN_SECONDS)
+            except TookTooLongError:
+                slow = pairs
+            except ChildDiedError as error:
+                problem = (
+                    f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is"
+                    " retried when links change, and after ten minutes"
+                )
+            else:
+                slow = None
+                return groups
+        used = "leiden"
+        return divide(graph, previous)
+
+    found = _rank(stored, domain, _communities(cache.graph.read_ranks()), divided)
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     ranks = [(path, *row) for path, row in _rows(found).items()]
-    cache.graph.write_ranks(stored.generation, ranks, labels, found.centrality_by, by=_name(domain))
+    settings = _settings(replace(domain, communities=used) if problem else domain)
+    by = RankedBy(settings, found.centrality_by, used, slow)
+    cache.graph.write_ranks(stored.generation, ranks, labels, by)
     return RankingResult(len(ranks), problem)
 
 
 def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:
     """Say whether a domain has ranks that were computed with other settings than its own. Raises CacheError."""
     by = cache.graph.ranked_by()
-    return by is not None and by != _name(domain)
+    return by is not None and by.settings != _settings(domain)
 
 
-def _name(domain: Domain) -> str:
+def _settings(domain: Domain) -> str:
     return f"{domain.pagerank_over} {domain.central_over} {domain.communities}"
 
 
-def _rank(stored: StoredGraph, domain: Domain, previous: Mapping[str, int], child: Child | None) -> Ranks:
-    from pipelines.graph.centrality import divide, rank_notes  # noqa: PLC0415 - compiled libraries, slow to load
-    from pipelines.graph.louvain import louvain  # noqa: PLC0415
-
-    def divided(graph: LinkGraph, known: Mapping[str, int]) -> list[tuple[str, ...]]:
-        return louvain(graph, child or Child()) if domain.communities == "louvain" else divide(graph, known)
+def _rank(stored: StoredGraph, domain: Domain, previous: Mapping[str, int], divided: Divide) -> Ranks:
+    from pipelines.graph.centrality import rank_notes  # noqa: PLC0415
 
     return rank_notes(
         stored.titles,
@@ -91,10 +110,18 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
 
     The path is "" if a community's label differs. Raises CacheError, ChildDiedError.
     """
-    if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
+    from pipelines.graph.centrality import divide  # noqa: PLC0415
+    from pipelines.graph.louvain import louvain  # noqa: PLC0415
+
+    by = cache.graph.ranked_by()
+    if by is None or cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
         return []
+
+    def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
+        return louvain(graph, Child()) if by.communities == "louvain" else divide(graph, previous)
+
     stored, kept = cache.graph.read(), cache.graph.read_ranks()
-    found = _rank(stored, domain, _communities(kept), None)
+    found = _rank(stored, domain, _communities(kept), divided)
     wanted = _rows(found)
     differing = [
         path

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Literal
 
+from pipelines.filters import BANDS, Band
 from pipelines.language import Language
 
 
@@ -17,10 +18,11 @@ class Thresholds:
 
     `prune`: the ordinary traversal drops notes below it. `floor`: the traversal stops when the kept notes have this
     mean. `note_prune`, `note_floor`: the same if a note's mean vector is the question. `noise`: deep retrieval drops
-    notes below it. `strong`, `weak`: the lowest cosine of a best answer that is a strong or a weak match.
-    `calibrated`: the numbers were chosen for this model. `alike`: the lowest cosine of two passages that are copies
-    of each other; None: not measured. `foreign`: by language, how near the best passage in that language is to an
-    unrelated question. These are languages that the model separates badly. All numbers before hold for English.
+    notes below it. `strong`, `weak`: the lowest cosine of a best answer that is a strong or a weak match. `bands`:
+    the lowest cosine of each of `filters.BANDS`. `calibrated`: the numbers were chosen for this model. `alike`: the
+    lowest cosine of two passages that are copies of each other; None: not measured. `foreign`: by language, how near
+    the best passage in that language is to an unrelated question. These are languages that the model separates badly.
+    All numbers before hold for English.
     """
 
     prune: float
@@ -30,15 +32,23 @@ class Thresholds:
     note_floor: float
     strong: float
     weak: float
+    bands: tuple[float, float, float, float]
     calibrated: bool = True
     alike: float | None = None
     foreign: Mapping[Language, float] = field(default_factory=dict)
 
 
 BGE_LARGE = Thresholds(
-    prune=0.50, floor=0.65, noise=0.30, note_prune=0.50, note_floor=0.65, strong=0.65, weak=0.50
+    prune=0.50,
+    floor=0.65,
+    noise=0.30,
+    note_prune=0.50,
+    note_floor=0.65,
+    strong=0.65,
+    weak=0.50,
+    bands=(0.8, 0.6, 0.4, 0.3),
 )
-"""The source document's numbers."""
+"""The source documents' numbers."""
 
 MINILM = Thresholds(
     prune=0.22,
@@ -48,12 +58,13 @@ MINILM = Thresholds(
     note_floor=0.66,
     strong=0.50,
     weak=0.35,
+    bands=(0.96, 0.50, 0.35, 0.22),
     alike=0.96,
     # Measured in German and Chinese; the other languages in Latin letters are taken to be like German.
     foreign={"cjk": 0.78, **dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), 0.49)},
 )
 """Measured: docs/traversal.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/quality.md, "Is it an answer";
-`alike`: there, "What is alike"."""
+`alike`: there, "What is alike"; `bands`: "Bands" there."""
 
 UNKNOWN = replace(MINILM, calibrated=False, alike=None)
 """The lowest thresholds known: one that is too low costs some reading, one that is too high hides every answer."""
@@ -67,14 +78,19 @@ def thresholds_of(model: str) -> Thresholds:
     return _BY_NAME.get(PurePath(model).name.lower(), UNKNOWN)
 
 
-def lowest_cosine(model: str, wanted: float | Literal["strong", "weak"]) -> float:
-    """Return the lowest cosine that a question asks for, as a number or by a model's threshold."""
-    bars = thresholds_of(model)
-    return wanted if isinstance(wanted, float) else bars.strong if wanted == "strong" else bars.weak
+def lowest_cosine(model: str, wanted: float | Band) -> float:
+    """Return the lowest cosine that a question asks for, as a number or by a model's bands."""
+    return wanted if isinstance(wanted, float) else thresholds_of(model).bands[BANDS.index(wanted)]
+
+
+def band_of(model: str, cosine: float | None) -> Band | None:
+    """Return the band that a cosine of a model is in; None: below all of them, or unknown."""
+    bands = zip(BANDS, thresholds_of(model).bands, strict=True)
+    return next((band for band, lowest in bands if cosine is not None and cosine >= lowest), None)
 
 
 Match = Literal["strong", "weak", "none"]
-_BANDS: tuple[Match, ...] = ("none", "weak", "strong")
+_MATCHES: tuple[Match, ...] = ("none", "weak", "strong")
 
 
 def is_noise(model: str, cosine: float | None) -> bool:
@@ -84,4 +100,4 @@ def is_noise(model: str, cosine: float | None) -> bool:
 
 def best_match(matches: Iterable[Match | None]) -> Match | None:
     """Say how good an answer is by its best hit; None if no hit is judged."""
-    return max((one for one in matches if one is not None), key=_BANDS.index, default=None)
+    return max((one for one in matches if one is not None), key=_MATCHES.index, default=None)

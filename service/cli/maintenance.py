@@ -44,8 +44,8 @@ def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuil
     resources = resources_of(options_given(folder or vault, state), create=True)
     for line in mend_state(resources.place.state) if rebuild else ():
         out.say(line)
-    for domain in resources.domains():
-        resources.model_of(domain)  # report an unavailable model before drawing a progress bar
+    for line in resources.refused_models():  # before drawing a progress bar
+        out.say(line, "yellow")
     if rebuild:
         with IndexProgress(out) as bar:
             done = rebuild_caches(resources, bar.show)

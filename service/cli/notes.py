@@ -124,7 +124,8 @@ def similar(
     for hit in answer["results"]:
         section = section_of(hit)
         out.say(
-            f"{hit['cosine']:.3f}  {where_of(hit)}  {hit['title']}" + (f" › {section}" if section else "")
+            f"{hit['cosine']:.3f} {hit.get('band') or '':<10}  {where_of(hit)}  {hit['title']}"
+            + (f" › {section}" if section else "")
         )
     if answer["reason"]:
         out.print(f"No answer: {answer['reason']}.", style="dim")

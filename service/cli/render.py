@@ -117,7 +117,7 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
         console.print(Text(f"    +{len(paths)} alike: {', '.join(paths[:_ALIKE])}{more}", "dim"))
     if hit["signals"]:
         similarity = hit.get("similarity")  # a service that was started before an upgrade says nothing of it
-        near = "" if similarity is None else f"; similarity {similarity:.3f}"
+        near = "" if similarity is None else f"; similarity {similarity:.3f} ({hit.get('band') or 'far'})"
         console.print(Text(f"    score {as_sum(hit['score'], hit['signals'])}{near}", "dim"))
     for layer in hit["layers"] or []:
         parts = "".join(f"  {name} {value:.3g}" for name, value in layer["parts"].items())
@@ -194,6 +194,17 @@ def print_communities(console: Console, answer: dict[str, Any]) -> None:
         if count:
             alone = counted(count, "note belongs", "notes belong")
             console.print(Text(f"{slug}: {alone} to no community", "dim"))
+    _print_methods(console, answer["methods"])
+
+
+def _print_methods(console: Console, methods: dict[str, dict[str, str]]) -> None:
+    """Print by which methods the domains were ranked, those that were ranked alike on one line."""
+    alike: dict[str, list[str]] = {}
+    for slug, by in methods.items():
+        line = f"communities by {by['communities'].title()}'s method, centrality by {by['centrality']}"
+        alike.setdefault(line, []).append(slug)
+    for line, slugs in alike.items():
+        console.print(Text(f"{', '.join(slugs)}: {line}" if len(alike) > 1 else line, "dim"), soft_wrap=True)
 
 
 def print_node(console: Console, node: dict[str, Any]) -> None:
@@ -241,6 +252,9 @@ def print_status(
         console.print(f"{passages} not searched by meaning yet{eta}")
     elif facts.get("refining"):
         console.print("until every sentence has its vector, close notes may change places in answers")
+    _print_methods(
+        console, {slug: one["methods"] for slug, one in facts["domains"].items() if one.get("methods")}
+    )
     _print_reembed(console, facts["domains"])
     _print_warned(console, sum(domain.get("warned", 0) for domain in facts["domains"].values()))
     if facts["last_reconcile"]:

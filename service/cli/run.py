@@ -108,10 +108,12 @@ def _warn_of_others(place: VaultPaths) -> None:
 
 
 def _check(settings: Settings) -> None:
-    """Raise here, not in a child's log, if the models or caches cannot be used."""
+    """Raise here, not in a child's log, if the models or caches cannot be used; say which models are not."""
     from workers.resources import Resources  # noqa: PLC0415
 
     resources = Resources(settings)
+    for line in resources.refused_models():
+        out.say(line, "yellow")
     resources.check_models()
     resources.caches()
 

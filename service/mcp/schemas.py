@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.context.block import Reason
 from pipelines.context.compress import CompressionMode
+from pipelines.filters import Band
 from pipelines.search.quotes import QuoteStatus
 from pipelines.search.quotes import Reason as QuoteReason
 from service.schemas.context import DEFAULT_BUDGET, LARGEST_BUDGET, SMALLEST_BUDGET
@@ -106,8 +107,8 @@ class Filtered(Arguments):
         list[Name], Field(max_length=_MOST_PATHS, description="only these notes, by their paths")
     ] = []
     min_similarity: Annotated[
-        Annotated[float, Field(ge=-1, le=1)] | Literal["strong", "weak"] | None,
-        Field(description="only passages as near to the question: a cosine such as 0.4, or strong or weak"),
+        Annotated[float, Field(ge=-1, le=1)] | Band | None,
+        Field(description="only passages as near to the question: a cosine such as 0.4, or a word"),
     ] = None
 
     def filters(self) -> list[tuple[str, str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.cache.graph import WrittenLink
+from pipelines.model import CentralityBy, Communities
 from service.schemas.search import IndexState
 
 State = Literal["broken", "ambiguous", "any"]
@@ -72,14 +73,25 @@ class CommunityRow(BaseModel):
     examples: list[str]
 
 
+class Methods(BaseModel):
+    """The methods by which a domain was divided into communities, and the centrality of its notes computed."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    communities: Communities
+    centrality: CentralityBy
+
+
 class CommunitiesAnswer(BaseModel):
     """The answer of `GET /communities`.
 
-    `isolated`: by domain, how many notes have no link within it, and so no community.
+    `isolated`: by domain, how many notes have no link within it, and so no community. `methods`: of each domain that
+    has been ranked.
     """
 
     communities: list[CommunityRow]
     isolated: dict[str, int]
+    methods: dict[str, Methods]
 
 
 # The schemas of traversal and deep retrieval.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.state.jobs import JobState
+from service.schemas.links import Methods
 from service.schemas.search import example
 
 
@@ -334,6 +335,7 @@ class DomainHealth(BaseModel):
     reembed: ReembedCost | None = Field(
         None, description="null: the index splits and embeds notes as the settings say"
     )
+    methods: Methods | None = Field(None, description="how it was ranked; null: it has no ranks yet")
 
 
 class Health(BaseModel):

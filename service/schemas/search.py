@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.filters import Band
 from pipelines.model import Locator as StoredLocator
 from pipelines.model import LocatorKind, Matched
 from pipelines.question import Question
@@ -136,6 +137,9 @@ class SearchHit(BaseModel):
         None,
         description="cosine similarity of the passage and the question; null while either has no vector",
     )
+    band: Band | None = Field(
+        None, description="what the similarity means by the domain's model; null: below all bands, or unknown"
+    )
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")
     modified: str = Field(description="when it was changed: by a property, git, or the time of its file")
@@ -195,7 +199,7 @@ class SearchAnswer(BaseModel):
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
-             "score": 0.0244, "match": "strong", "similarity": 0.6127, "lines": [12, 31],
+             "score": 0.0244, "match": "strong", "similarity": 0.6127, "band": "primary", "lines": [12, 31],
              "modified": "2026-11-21T05:51:27+00:00",
              "published": None, "stale": False, "domain": "finance", "excerpt_by": "meaning",
              "signals": None, "layers": None, "alike": []}
@@ -341,6 +345,7 @@ class SimilarHit(BaseModel):
     title: str
     domain: str
     cosine: float
+    band: Band | None = Field(None, description="what the cosine means by the model; null: below all bands")
     section: str
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")

@@ -47,6 +47,7 @@ from service.schemas.links import (
     KeptNode,
     LinkRow,
     LinksAnswer,
+    Methods,
     Mode,
     Node,
     OrphansAnswer,
@@ -141,7 +142,12 @@ class Links:
             owner.slug: cache.graph.unranked(uncounted(self._view.resources, owner))
             for owner, cache in readers
         }
-        return CommunitiesAnswer(communities=rows, isolated=isolated)
+        methods = {
+            owner.slug: Methods.model_validate(by)
+            for owner, cache in readers
+            if (by := cache.graph.ranked_by())
+        }
+        return CommunitiesAnswer(communities=rows, isolated=isolated, methods=methods)
 
     def picture(self, slug: str | None, community: int | None, limit: int) -> GraphAnswer:
         """Return the best-ranked notes, without those whose files are gone, and the edges among them.

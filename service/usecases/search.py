@@ -39,6 +39,7 @@ from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
 from pipelines.search.spelling import corrected
+from pipelines.search.thresholds import band_of
 from pipelines.state.note_log import NoteLog, followed
 from pipelines.state.state import HELD
 from pipelines.vault import files
@@ -262,8 +263,18 @@ _COSINE_DIGITS = 4
 _LAYERS = {signal.layer: signal for signal in SIGNALS.values() if signal.layer}
 
 
-def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, explain: bool) -> SearchHit:  # noqa: FBT001
-    """Return an answer's note with those that are like it, and with its layers if they were asked for."""
+def search_hit(
+    folded: Folded,
+    shown: Excerpt,
+    chosen_by_meaning: bool,  # noqa: FBT001
+    model: str,
+    *,
+    explain: bool,
+) -> SearchHit:
+    """Return an answer's note with those that are like it, and with its layers if they were asked for.
+
+    `model` is that of the note's domain.
+    """
     found = folded.first
     chunk = found.chunk
     return SearchHit(
@@ -278,6 +289,7 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         score=score_of(found.hit),
         match=found.match,
         similarity=similarity_of(found.hit),
+        band=band_of(model, similarity_of(found.hit)),
         lines=(chunk.first_line, chunk.last_line),
         place=place_of(chunk.place),
         modified=chunk.modified,
@@ -534,7 +546,8 @@ class View:
             order="newest" if question.is_list else "relevance",
             filters=typed_filters(question),
             results=[
-                search_hit(one, *show, explain=explain) for one, show in zip(page.shown, cut, strict=True)
+                search_hit(one, *show, page.ranked.models[one.first.domain], explain=explain)
+                for one, show in zip(page.shown, cut, strict=True)
             ],
             count=len(page.shown),
             offset=offset,

@@ -39,6 +39,7 @@ from pipelines.state.state import (
 )
 from pipelines.vault import files as vault
 from queue_config.queue import QUEUE_ERRORS, Queue
+from service.schemas.links import Methods
 from service.schemas.notes import Dates, NodeAnswer, NodeChunk
 from service.schemas.operations import DomainHealth, Health, ReembedCost
 from service.schemas.search import IndexState, place_of
@@ -129,10 +130,11 @@ def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> s
 
 
 def state_of(resources: Resources, domain: Domain, cache: SqliteCache) -> dict[str, Any]:
-    """Return what `pipelines.indexing.status.domain_status` does, and the cost of `everindex reembed`."""
-    cost = _reembed_cost(resources, domain, cache)
+    """Return what `pipelines.indexing.status.domain_status` does, how it was ranked, and what `reembed` costs."""
+    by = cache.graph.ranked_by()
     return domain_status(cache, resources.state(), domain.slug, uncounted(resources, domain)) | {
-        "reembed": cost
+        "reembed": _reembed_cost(resources, domain, cache),
+        "methods": by and Methods.model_validate(by),
     }
 
 

@@ -7,6 +7,7 @@ from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
 from pipelines.search.operators import passing_chunks
+from pipelines.search.thresholds import band_of
 from pipelines.search.walk import nearest_notes
 from pipelines.vault import files
 from service.schemas.search import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer, place_of
@@ -92,6 +93,7 @@ class TitleSearch:
                 title=rows[chunk_id].title,
                 domain=domain.slug,
                 cosine=round(cosine, 4),
+                band=band_of(cache.meta.model, round(cosine, 4)),
                 section=rows[chunk_id].section,
                 lines=(rows[chunk_id].first_line, rows[chunk_id].last_line),
                 place=place_of(rows[chunk_id].place),

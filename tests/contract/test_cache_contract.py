@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.graph import RankedBy
 from pipelines.cache.leases import LEASE_SECONDS
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.vectors import VECTOR_GRACE_SECONDS
@@ -19,6 +20,7 @@ from pipelines.notes.lexical import LexicalQuery
 from pipelines.notes.markdown import parse_note
 
 META = CacheMeta("a model", 4, "1:a/pipeline")
+RANKED_BY = RankedBy("links all louvain", "degree", "leiden", 7)
 
 
 class Sqlite:
@@ -632,9 +634,7 @@ def test_a_state_has_a_name_that_changes_with_what_rankings_depend_on(store, cac
     cache.vectors.store({"hash of [[a]]": vector_of("dough")})
     cache.commit_vectors(lease(cache, "vectors"))
     names.append(cache.search.generation())
-    cache.graph.write_ranks(
-        cache.graph.read().generation, [("a.md", 1.0, 0.5, 1)], {1: "Bread"}, "", by="links"
-    )
+    cache.graph.write_ranks(cache.graph.read().generation, [("a.md", 1.0, 0.5, 1)], {1: "Bread"}, RANKED_BY)
     names.append(cache.search.generation())
     assert len(set(names)) == len(names)
     assert reader.search.generation() == names[-1]
@@ -762,14 +762,12 @@ def test_ranks_are_behind_when_edges_change_and_due_when_they_are_quiet(cache, c
     assert cache.edges.ranks_due()
     generation = cache.graph.read().generation
     ranks, labels = {"a.md": (0.4, 0.0, 1), "b.md": (0.6, 0.5, 1)}, {1: "Bread"}
-    cache.graph.write_ranks(
-        generation, [(path, *rank) for path, rank in ranks.items()], labels, "all", by="links"
-    )
+    cache.graph.write_ranks(generation, [(path, *rank) for path, rank in ranks.items()], labels, RANKED_BY)
     assert not cache.edges.ranks_behind()
     assert (cache.graph.read_ranks(), cache.graph.read_labels(), cache.graph.ranked_by()) == (
         ranks,
         labels,
-        "links",
+        RANKED_BY,
     )
     assert cache.passages.note_facts(["b.md"])["b.md"].pagerank == 0.6
 
@@ -779,7 +777,7 @@ def test_ranks_of_an_older_graph_stay_behind_it(cache):
     save(cache, "a.md", "[[b]]")
     generation = cache.graph.read().generation
     save(cache, "a.md", "[[b]] and [[a]]")
-    cache.graph.write_ranks(generation, [("a.md", 0.5, 0.0, 1)], {1: "Bread"}, "all", by="links")
+    cache.graph.write_ranks(generation, [("a.md", 0.5, 0.0, 1)], {1: "Bread"}, RANKED_BY)
     assert cache.edges.ranks_behind()
 
 

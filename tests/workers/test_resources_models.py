@@ -107,7 +107,9 @@ def test_a_folder_that_only_a_vault_names_is_no_model(vault, tmp_path, tiny_mode
     assert resources.cache(evil).meta.model == EMBEDDED_MODEL
     with pytest.raises(ModelNotAllowedError):
         resources.embedders.get("org/model")
-    assert any("evil" in problem.message for problem in resources.problems().reported())
+    (said,) = resources.refused_models()
+    assert said.startswith("evil: ")
+    assert said in [problem.message for problem in resources.problems().reported()]
 
 
 def test_a_folder_that_the_settings_name_too_is_a_model_and_the_problem_is_over(vault, tmp_path, tiny_model):

@@ -116,10 +116,6 @@ def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, u
     assert not cache.edges.ranks_behind()
 
 
-def louvain(resources):
-    (resources.root / "_domains.yaml").write_text("vault: {legacy: true, graph: {communities: louvain}}")
-
-
 def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_nothing(
     resources, queue, upkeep, cache
 ):
@@ -128,18 +124,17 @@ def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_not
     sweep_upkeep(queue, upkeep, resources)
     assert "recompute_graph" not in [w.task for w in waiting(queue)]
     before = cache.counts()
-    louvain(resources)
+    (resources.root / "_domains.yaml").write_text("vault: {legacy: true, graph: {communities: leiden}}")
     sweep_upkeep(queue, upkeep, resources)
     assert [w.task for w in waiting(queue)].count("recompute_graph") == 1
     work(queue)
-    assert cache.graph.ranked_by() == "links all louvain"
+    assert cache.graph.ranked_by().settings == "links all leiden"
     assert cache.counts() == before
 
 
 def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_without_end(
     resources, queue, upkeep, cache, monkeypatch
 ):
-    louvain(resources)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/bin/false")
         upkeep.recompute_graph("vault")

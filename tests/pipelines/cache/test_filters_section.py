@@ -72,9 +72,9 @@ def test_a_parameter_by_another_programs_name_is_answered_with_ours(name, own):
         parse_filters([(name, "5")])
 
 
-@pytest.mark.parametrize("value", ["2", "-1.1", "nan", "inf", "high", "1e1", "-", "."])
+@pytest.mark.parametrize("value", ["2", "-1.1", "nan", "inf", "strong", "1e1", "-", "."])
 def test_a_similarity_that_no_cosine_has_is_refused(value):
-    with pytest.raises(FilterError, match="strong, weak, or a number from -1 to 1"):
+    with pytest.raises(FilterError, match="duplicate, primary, supporting, weak, or a number from -1 to 1"):
         parse_filters([("min_similarity", value)])
 
 

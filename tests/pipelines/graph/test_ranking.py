@@ -8,13 +8,14 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
+from pipelines.cache.graph import RankedBy
 from pipelines.child import Child
 from pipelines.errors import ApartStoppedError
 from pipelines.graph.ranking import rank_domain, rank_drift, ranks_are_otherwise
 from pipelines.model import Domain
 
 PLAIN = Domain("vault", "", legacy=True)
-LOUVAIN = replace(PLAIN, communities="louvain")
+LEIDEN = replace(PLAIN, communities="leiden")
 
 
 def due(house) -> bool:
@@ -95,7 +96,7 @@ def test_edges_that_change_while_ranks_are_computed_leave_them_behind(house):
     fill(house)
     before = house.cache.graph.read()
     house.save("a.md", "[[alone]]")
-    house.cache.graph.write_ranks(before.generation, [], {}, "degree", by="")
+    house.cache.graph.write_ranks(before.generation, [], {}, RankedBy("", "degree", "leiden"))
     assert house.cache.edges.ranks_behind()
     house.now += 2
     assert due(house)
@@ -150,37 +151,64 @@ def divided(house) -> dict[str, int]:
     return {path: community for path, (*_, community) in house.cache.graph.read_ranks().items() if community}
 
 
-def test_communities_are_louvains_where_the_domain_says_so_and_keep_their_numbers(house):
+@pytest.mark.parametrize("domain", [PLAIN, LEIDEN])
+def test_communities_are_louvains_or_leidens_and_keep_their_numbers(house, domain):
     two_clusters(house)
-    assert rank_domain(house.cache, LOUVAIN).problem is None
+    assert rank_domain(house.cache, domain).problem is None
+    assert house.cache.graph.ranked_by() == RankedBy(
+        f"links all {domain.communities}", "eigenvector", domain.communities
+    )
     before = divided(house)
     assert {frozenset(p for p in before if before[p] == n) for n in set(before.values())} == {
         frozenset(f"{name}.md" for name in names) for names in ("abcd", "wxyz")
     }
     house.save("new.md", "[[x]] [[y]] [[z]]")
-    rank_domain(house.cache, LOUVAIN)
+    rank_domain(house.cache, domain)
     assert divided(house) == before | {"new.md": before["x.md"]}
-    assert rank_drift(house.cache, LOUVAIN) == []
+    assert rank_drift(house.cache, domain) == []
+
+
+def test_a_graph_that_takes_louvain_too_long_is_leidens_until_it_has_fewer_links(house, monkeypatch):
+    two_clusters(house)
+    with monkeypatch.context() as patched:
+        for name, value in (("graph.ranking._LOUVAIN", 0.0), ("child._LOOK", 0.0), ("child._STOP", 0.01)):
+            patched.setattr(f"pipelines.{name}_SECONDS", value)
+        assert rank_domain(house.cache, PLAIN).problem is None
+    expected = RankedBy("links all louvain", "eigenvector", "leiden", 13)
+    assert house.cache.graph.ranked_by() == expected
+    assert not ranks_are_otherwise(house.cache, PLAIN)
+    assert rank_drift(house.cache, PLAIN) == []
+    house.save("new.md", "[[x]]")
+    rank_domain(house.cache, PLAIN)
+    assert house.cache.graph.ranked_by() == expected
+    assert len(set(divided(house).values())) == 2
+    house.save("new.md", "")
+    house.save("a.md", "[[b]] [[c]] [[d]]")
+    rank_domain(house.cache, PLAIN)
+    assert house.cache.graph.ranked_by() == replace(expected, communities="louvain", slow_pairs=None)
 
 
 def test_other_settings_than_the_ranks_are_by_are_noticed_without_a_change_of_links(house):
     two_clusters(house)
-    assert not ranks_are_otherwise(
-        house.cache, LOUVAIN
-    )  # there are none yet: they are due for the links' sake
+    # There are none yet: they are due for the links' sake.
+    assert not ranks_are_otherwise(house.cache, LEIDEN)
     rank_domain(house.cache, PLAIN)
-    for changed in (LOUVAIN, replace(PLAIN, pagerank_over="citations"), replace(PLAIN, central_over="links")):
+    for changed in (LEIDEN, replace(PLAIN, pagerank_over="citations"), replace(PLAIN, central_over="links")):
         assert ranks_are_otherwise(house.cache, changed)
         assert rank_drift(house.cache, changed) == []
         rank_domain(house.cache, changed)
         assert not ranks_are_otherwise(house.cache, changed)
 
 
-def test_ranks_of_an_earlier_version_are_recomputed(house):
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM vault_meta", "UPDATE vault_meta SET value = 'links all leiden'"]
+)
+def test_ranks_of_an_earlier_version_are_recomputed(house, change):
     two_clusters(house)
     rank_domain(house.cache, PLAIN)
-    house.cache.con.execute("DELETE FROM vault_meta WHERE key = 'ranked_by'")
+    house.cache.con.execute(f"{change} WHERE key = 'ranked_by'")
     assert ranks_are_otherwise(house.cache, PLAIN)
+    assert ranks_are_otherwise(house.cache, LEIDEN)
 
 
 @pytest.mark.parametrize("script", ["kill -9 $$", "exit 3", "exit 0", "echo odd"])
@@ -191,12 +219,12 @@ def test_a_child_that_fails_leaves_communities_by_leiden_and_says_so(house, tmp_
     program.chmod(0o755)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", str(program))
-        found = rank_domain(house.cache, LOUVAIN)
+        found = rank_domain(house.cache, PLAIN)
     assert found.notes == 8
     assert "vault: its communities are by Leiden's method" in found.problem
     assert len(set(divided(house).values())) == 2
-    assert ranks_are_otherwise(house.cache, LOUVAIN)
-    assert rank_domain(house.cache, LOUVAIN).problem is None
+    assert ranks_are_otherwise(house.cache, PLAIN)
+    assert rank_domain(house.cache, PLAIN).problem is None
 
 
 def test_a_worker_that_stops_leaves_the_ranks_for_its_next_start(house):
@@ -204,7 +232,7 @@ def test_a_worker_that_stops_leaves_the_ranks_for_its_next_start(house):
     child = Child()
     child.stop()
     with pytest.raises(ApartStoppedError):
-        rank_domain(house.cache, LOUVAIN, child)
+        rank_domain(house.cache, PLAIN, child)
     assert house.cache.edges.ranks_behind()
 
 

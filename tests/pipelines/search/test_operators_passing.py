@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.filters import Filters, parse_filters
+from pipelines.filters import BANDS, Filters, parse_filters
 from pipelines.search.operators import passing_chunks
-from pipelines.search.thresholds import MINILM, lowest_cosine
+from pipelines.search.thresholds import band_of, lowest_cosine
 
 
 @pytest.fixture
@@ -36,7 +36,14 @@ def test_without_the_questions_vector_nothing_is_known_to_be_near(written):
     assert passing_chunks(written, Filters(), (), None) is None
 
 
-def test_strong_and_weak_are_the_models_thresholds():
-    assert lowest_cosine("all-MiniLM-L6-v2", "strong") == MINILM.strong
-    assert lowest_cosine("all-MiniLM-L6-v2", "weak") == MINILM.weak
-    assert lowest_cosine("all-MiniLM-L6-v2", 0.25) == 0.25
+@pytest.mark.parametrize(
+    ("model", "lowest"),
+    # The source documents' figures, and what was measured to mean the same.
+    [("BAAI/bge-large-en-v1.5", (0.8, 0.6, 0.4, 0.3)), ("all-MiniLM-L6-v2", (0.96, 0.5, 0.35, 0.22))],
+)
+def test_a_band_begins_at_its_lowest_cosine_by_the_model(model, lowest):
+    assert tuple(lowest_cosine(model, band) for band in BANDS) == lowest
+    assert lowest_cosine(model, 0.25) == 0.25
+    assert [band_of(model, cosine) for cosine in lowest] == list(BANDS)
+    assert [band_of(model, cosine - 0.001) for cosine in lowest] == [*BANDS[1:], None]
+    assert band_of(model, None) is None

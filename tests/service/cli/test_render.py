@@ -168,9 +168,23 @@ def test_what_an_answer_counts_has_the_right_number():
     assert "1 saved note is not indexed yet" in said(print_search, answer("strong", pending=1))
     assert "2 saved notes are not indexed yet" in said(print_search, answer("strong", pending=2))
     assert "1 passage is not searched" in said(print_search, answer("strong", vectors_pending=1))
-    isolated = {"communities": [], "isolated": {"fitness": 1, "finance": 2, "x": 0}}
+    isolated = {"communities": [], "isolated": {"fitness": 1, "finance": 2, "x": 0}, "methods": {}}
     lines = "fitness: 1 note belongs to no community\nfinance: 2 notes belong to no community\n"
     assert said(print_communities, isolated) == lines
+
+
+def test_the_methods_of_ranking_are_said_once_for_domains_that_are_ranked_alike():
+    louvain, leiden = (
+        {"communities": "louvain", "centrality": "eigenvector"},
+        {"communities": "leiden", "centrality": "degree"},
+    )
+    answer = {"communities": [], "isolated": {}, "methods": {"a": louvain, "b": louvain}}
+    line = "communities by Louvain's method, centrality by eigenvector"
+    assert said(print_communities, answer) == f"{line}\n"
+    answer["methods"]["c"] = leiden
+    assert said(print_communities, answer) == (
+        f"a, b: {line}\nc: communities by Leiden's method, centrality by degree\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,8 +239,16 @@ def test_a_list_of_links_that_ends_at_its_limit_says_so(limit, words):
 
 
 def test_a_hit_that_is_explained_says_its_similarity():
-    hit = HIT | {"signals": {"meaning": 0.5}, "layers": [], "score": 0.5, "similarity": 0.61274}
-    assert "score 0.5 = meaning 0.5; similarity 0.613" in said(print_search, answer("strong", [hit]))
+    hit = HIT | {
+        "signals": {"meaning": 0.5},
+        "layers": [],
+        "score": 0.5,
+        "similarity": 0.61274,
+        "band": "primary",
+    }
+    assert "score 0.5 = meaning 0.5; similarity 0.613 (primary)" in said(
+        print_search, answer("strong", [hit])
+    )
 
 
 def test_a_misspelt_question_is_offered_corrected():

@@ -11,6 +11,7 @@ from pipelines.filters import Filters
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
+from service.schemas.links import Methods
 from service.usecases.browsing import list_notes
 from service.usecases.links import Links
 from service.usecases.maintenance import index_once, rebuild_caches
@@ -44,6 +45,12 @@ def counted_in(lines):
     return {line.partition(":")[0]: int(re.search(r"(\d+) notes?\b", line)[1]) for line in lines}
 
 
+def program_of(settings):
+    program = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    program.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+    return program
+
+
 @pytest.mark.parametrize("make", [index_once, rebuild_caches])
 def test_the_first_index_and_a_rebuild_count_the_notes_that_are_listed(settings, make):
     index_once(Resources(settings), lambda *_: None)
@@ -54,8 +61,7 @@ def test_the_first_index_and_a_rebuild_count_the_notes_that_are_listed(settings,
 
 def test_status_pages_and_metrics_count_the_notes_that_are_listed(settings):
     index_once(Resources(settings), lambda *_: None)
-    program = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
-    program.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+    program = program_of(settings)
     questions = View(Resources(settings))
     listed = list_notes(questions, Filters(), "path")
     assert (listed.count, listed.configuration) == (4, ["_taxonomy.md", "fitness/_taxonomy.md"])
@@ -74,3 +80,15 @@ def test_as_many_notes_are_in_no_community_as_are_orphans(settings):
     graph = Links(View(Resources(settings)))
     assert graph.orphans(None).paths == ["Alone.md", "fitness/Run.md"]
     assert graph.communities(None).isolated == {"notes": 1, "fitness": 1}
+
+
+def test_the_list_of_communities_and_the_health_name_the_methods_of_ranking(settings):
+    view = View(Resources(settings))
+    index_once(view.resources, lambda *_: None)
+    expected = Methods(communities="louvain", centrality="eigenvector")
+    assert Links(view).communities(None).methods == {"notes": expected}
+    domains = program_of(settings).get("/health").json()["domains"]
+    assert {slug: one["methods"] for slug, one in domains.items()} == {
+        "notes": expected.model_dump(),
+        "fitness": None,  # it has no links
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.question import read_question
+from pipelines.search.thresholds import band_of
 from queue_config.settings import Settings
 from service.mcp.library import Library
 from service.usecases.maintenance import index_once
@@ -151,3 +152,5 @@ def test_each_hit_says_how_near_it_is_to_the_question(questions):
     similarities = [hit.similarity for hit in answer.results]
     assert all(-1 <= one <= 1 for one in similarities)
     assert similarities == [round(one, 4) for one in similarities]
+    assert [hit.band for hit in answer.results] == [band_of("all-MiniLM-L6-v2", one) for one in similarities]
+    assert len({hit.band for hit in answer.results}) > 1
