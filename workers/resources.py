@@ -40,7 +40,7 @@ from pipelines.notes.privacy import is_private_place
 from pipelines.sqlite import FileId, file_id
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
-from pipelines.state.state import State
+from pipelines.state.state import State, numbered_caches
 from pipelines.vault import files
 from pipelines.vault.atomic import write_atomic
 from pipelines.vault.obsidian import read_daily_format
@@ -425,7 +425,7 @@ class Resources:
             present=self.present,
             encoder=lambda: self.embedders.bulk(cache.meta.model),
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
-            siblings=lambda: self._siblings(cache.path),
+            siblings=lambda: self.siblings(cache.path),
             brake=self.brake(),
             files=Files(
                 self.sandbox,
@@ -445,12 +445,22 @@ class Resources:
         except EverindexError as error:
             self._unlogged.met(str(error))
 
-    def _siblings(self, own: Path) -> Iterator[Path]:
-        """Yield the current caches of the vault's other domains."""
-        for domain in self.registry().domains:
-            path = self.state().cache_path(domain.slug)
-            if path != own and path.exists():
+    # Other caches
+
+    def siblings(self, own: Path) -> Iterator[Path]:
+        """Yield the vault's other caches, also those that were kept when another one became current."""
+        for _, _, path in numbered_caches(self.place.state):
+            if path != own:
                 yield path
+
+    def kept_caches(self) -> list[tuple[str, Path]]:
+        """Return the domain and file of each cache that is not current, and not being built, newest first."""
+        current = {domain.slug: self.state().cache_number(domain.slug) for domain in self.registry().domains}
+        return [
+            (domain, path)
+            for domain, number, path in numbered_caches(self.place.state)
+            if number < current.get(domain, self.state().cache_number(domain) + 1)
+        ]
 
     def queue(self) -> Queue:
         """Open the vault's queue."""

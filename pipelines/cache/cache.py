@@ -20,7 +20,7 @@ from pipelines.cache.leases import SqliteLeases
 from pipelines.cache.ledger import SqliteLedger, modified_at
 from pipelines.cache.links import SqliteEdges
 from pipelines.cache.notes import SqliteNotes
-from pipelines.cache.passages import SqlitePassages
+from pipelines.cache.passages import Quantized, SqlitePassages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
 from pipelines.cache.search import SqliteSearch
 from pipelines.cache.vectors import SqliteVectors, Vector, is_unit
@@ -471,6 +471,10 @@ _BY_HASH = (
     "SELECT own.text_hash, own.embedding FROM vault_vector found JOIN vault_vector own ON own.rowid = found.rowid"
     " WHERE found.text_hash IN (SELECT value FROM json_each(?))"
 )
+_SENTENCES = (
+    "SELECT text_hash, codes FROM vault_sentence"
+    " WHERE text_hash IN (SELECT value FROM json_each(?)) AND length(codes) % ? = 0"
+)
 
 
 def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> dict[str, Vector]:
@@ -488,6 +492,17 @@ def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> di
             for text_hash in hashes:
                 with suppress(*_UNREADABLE):
                     found |= _readable(other, [text_hash])
+    return found
+
+
+def readable_sentences(path: Path, meta: CacheMeta, hashes: Collection[str]) -> dict[str, Quantized]:
+    """Return the vectors of the sentences of these texts that a cache of the same model and version has, by hash."""
+    found: dict[str, Quantized] = {}
+    with suppress(*_UNREADABLE), closing(SqliteCache.open(path)) as other:
+        if (other.meta.model, other.meta.version) == (meta.model, meta.version):
+            rows = select(other.con, _SENTENCES, (json.dumps(list(hashes)), meta.dimension))
+            for text_hash, codes in rows:
+                found[text_hash] = np.frombuffer(codes, np.int8).reshape(-1, meta.dimension)
     return found
 
 

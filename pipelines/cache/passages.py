@@ -349,6 +349,13 @@ class SqlitePassages:
         """Return up to `most` texts whose sentences have no vectors yet, by hash."""
         return dict(select(self._con, f"{_PENDING} LIMIT ?", (most,)))
 
+    def hashes_of_pending_sentences(self) -> list[str]:
+        """Return the hashes of all texts whose sentences have no vectors yet."""
+        return [
+            text_hash
+            for (text_hash,) in select(self._con, "SELECT text_hash FROM vault_sentence WHERE codes IS NULL")
+        ]
+
     def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:
         """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
         with transaction(self._con):

@@ -21,6 +21,11 @@ class CacheMeta:
     dimension: int
     pipeline: str
 
+    @property
+    def version(self) -> str:
+        """The version of the pipeline, which determines how sentences are divided."""
+        return self.pipeline.partition(":")[0]
+
 
 def steps_for(dimension: int) -> Steps:
     """Return the steps that make a cache for vectors of a dimension."""

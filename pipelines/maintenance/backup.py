@@ -30,7 +30,7 @@ from pipelines.errors import (
 from pipelines.maintenance import databases
 from pipelines.maintenance.databases import foreign_in_cache, foreign_in_state
 from pipelines.model import now_iso
-from pipelines.state.state import STATE_FILE, State, cache_name
+from pipelines.state.state import STATE_FILE, State, cache_name, numbered_caches
 from pipelines.vault.atomic import sync_folder
 
 # The manifest of a backup.
@@ -101,7 +101,6 @@ _OUTSIDE = "outside"
 _YOUNG_SECONDS = 10.0
 # How long an interrupted rebuild can be resumed.
 _INTERRUPTED_SECONDS = 24 * 3600.0
-_CACHE = re.compile(r"cache-(?P<domain>[\w-]+)\.(?P<number>\d+)\.db")
 _BESIDE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
@@ -137,15 +136,16 @@ def sweep_leftovers(folder: Path, state: State) -> list[str]:
     killed restore or from a rebuild interrupted a day ago. Raises CacheError.
     """
     gone = []
+    ahead = {file for domain, number, file in numbered_caches(folder) if number > state.cache_number(domain)}
     for dead in filter(_is_dead, _folders(folder)):
         for file in _claimed(dead):
-            if _BESIDE.fullmatch(file.name) or (file.parent == folder and _is_ahead(state, file)):
-                gone += _delete(file)
+            if _BESIDE.fullmatch(file.name) or file in ahead:
+                gone += delete_database(file)
         shutil.rmtree(dead, ignore_errors=True)
         gone.append(dead.name)
-    for file in folder.glob("cache-*.db"):
-        if _is_ahead(state, file) and _age(file) > _INTERRUPTED_SECONDS:
-            gone += _delete(file)
+    for file in ahead:
+        if _age(file) > _INTERRUPTED_SECONDS:
+            gone += delete_database(file)
     return gone
 
 
@@ -174,29 +174,25 @@ def _claimed(folder: Path) -> list[Path]:
     return []
 
 
-def _is_ahead(state: State, file: Path) -> bool:
-    """Say whether a cache is newer than its domain's current one."""
-    match = _CACHE.fullmatch(file.name)
-    return match is not None and int(match["number"]) > state.cache_number(match["domain"])
-
-
 def _age(file: Path) -> float:
     """Return how many seconds ago a cache, or its log, was written to."""
     written = []
-    for part in _parts(file):
+    for part in database_files(file):
         with suppress(FileNotFoundError):
             written.append(part.stat().st_mtime)
     return abs(time.time() - max(written, default=time.time()))
 
 
-def _parts(file: Path) -> list[Path]:
+def database_files(file: Path) -> list[Path]:
+    """Return the files that a database may consist of."""
     return [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))]
 
 
-def _delete(file: Path) -> list[str]:
+def delete_database(file: Path) -> list[str]:
+    """Delete a database with its log, unless it is a link or not there; return its name."""
     if not file.is_file() or file.is_symlink():
         return []
-    for part in _parts(file):
+    for part in database_files(file):
         part.unlink(missing_ok=True)
     return [file.name]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -26,7 +25,7 @@ from pipelines.sqlite import (
     transaction,
     with_vectors,
 )
-from pipelines.state.state import STATE_FILE, State, cache_name
+from pipelines.state.state import STATE_FILE, State, cache_name, numbered_caches
 
 # Find what a database from elsewhere contains besides our own schema, because none of it may ever run here.
 
@@ -195,9 +194,6 @@ def _read_only(file: Path) -> apsw.Connection:
 # Salvage a damaged `state.db`: keep its readable rows in a new file, and set the damaged one aside.
 
 
-_CACHE = re.compile(r"cache-(?P<domain>[\w-]+)\.(?P<number>\d+)\.db")
-
-
 @dataclass(frozen=True, slots=True)
 class Salvaged:
     """The result for a damaged `state.db`: where it is now, rows kept per table, tables that lost rows."""
@@ -242,13 +238,11 @@ def salvage(state: Path, folder: Path) -> Salvaged:
 def newest_caches(state: Path) -> dict[str, int]:
     """Return, by domain, the highest number of a cache that can be opened."""
     found: dict[str, int] = {}
-    for file in state.glob("cache-*.db"):
-        match = _CACHE.fullmatch(file.name)
-        if match is None or int(match["number"]) <= found.get(match["domain"], 0):
-            continue
-        with suppress(CacheError):
-            SqliteCache.open(file).close()
-            found[match["domain"]] = int(match["number"])
+    for domain, number, file in numbered_caches(state):
+        if domain not in found:
+            with suppress(CacheError):
+                SqliteCache.open(file).close()
+                found[domain] = number
     return found
 
 

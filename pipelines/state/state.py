@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,11 +23,19 @@ from pipelines.sqlite import BUSY_MS, connect, first, migrate, one, select, step
 
 STATE_FILE = "state.db"
 _FORMATS = "vault_format"
+_CACHE = re.compile(r"cache-(?P<domain>[\w-]+)\.(?P<number>\d+)\.db")
 
 
 def cache_name(domain: str, number: int) -> str:
     """Return the name of the file, beside `state.db`, of a domain's cache with a number (from 1)."""
     return f"cache-{domain}.{number}.db"
+
+
+def numbered_caches(folder: Path) -> list[tuple[str, int, Path]]:
+    """Return the caches in a state folder, newest first: domain, number, file."""
+    matches = ((path, _CACHE.fullmatch(path.name)) for path in folder.glob("cache-*.db"))
+    found = [(match["domain"], int(match["number"]), path) for path, match in matches if match]
+    return sorted(found, key=lambda one: (-one[1], one[0]))
 
 
 def open_state(folder: Path) -> apsw.Connection:

@@ -43,7 +43,18 @@ _SECTIONS = {
         *("retry", "confirm-deletions", "reload"),
     ),
     "Running Everindex": (
-        *("doctor", "service", "index", "reembed", "verify", "backup", "restore", "config", "completion"),
+        *(
+            "doctor",
+            "service",
+            "index",
+            "reembed",
+            "caches",
+            "verify",
+            "backup",
+            "restore",
+            "config",
+            "completion",
+        ),
         *("watch", "work", "serve"),
     ),
 }

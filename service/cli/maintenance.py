@@ -1,8 +1,9 @@
-"""The commands that need no service: index, reembed, verify, backup, restore and config."""
+"""The commands that need no service: index, reembed, caches, verify, backup, restore and config."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,35 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
             )
     if any(verdict.differences for verdict in verdicts.values()):
         sys.exit(1)
+
+
+@app.command()
+@vault_option
+@state_option
+@click.option("--remove", is_flag=True, help="Delete them.")
+@json_option
+def caches(vault: Path | None, state: Path | None, *, remove: bool, as_json: bool) -> None:
+    """List the indexes that are no longer in use, which `reembed` and `index --rebuild` keep.
+
+    Switching back to the model and context of one of them embeds nothing.
+    """
+    from service.usecases.maintenance import kept_caches, remove_kept_caches  # noqa: PLC0415
+
+    resources = resources_of(options_given(vault, state))
+    kept = remove_kept_caches(resources) if remove else kept_caches(resources)
+    if as_json:
+        print_json([asdict(one) | {"path": str(one.path)} for one in kept])
+        return
+    for one in kept:
+        what = f"{one.model}, context {one.context or 'off'}" if one.model else "cannot be read"
+        out.say(f"{one.size / 1e6:>9,.1f} MB  {one.path.name}  {what}")
+    total = f"{sum(one.size for one in kept) / 1e6:,.1f} MB"
+    if not kept:
+        out.say("every index is in use")
+    elif remove:
+        out.say(f"{total} freed")
+    else:
+        out.say(f"{total} in all; `everindex caches --remove` deletes them")
 
 
 @app.command()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import replace
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import SqliteCache, readable_sentences
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
 from pipelines.errors import (
@@ -24,7 +24,14 @@ from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
 from pipelines.indexing.dates import date_notes
 from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import reconcile
-from pipelines.maintenance.backup import restore_backup, sweep_leftovers, work_folder, write_backup
+from pipelines.maintenance.backup import (
+    database_files,
+    delete_database,
+    restore_backup,
+    sweep_leftovers,
+    work_folder,
+    write_backup,
+)
 from pipelines.maintenance.databases import is_damaged, salvage
 from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
@@ -42,6 +49,7 @@ from workers.tasks import compare, make_tasks, reconcile_now
 
 
 Progress = Callable[[str, Counts], None]
+_HASHES_AT_ONCE = 1_000
 
 
 def index_once(resources: Resources, progress: Progress, *, confirmed: bool = False) -> list[str]:
@@ -114,9 +122,50 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
 
 
 def _prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
-    """Compute ranks and sentence vectors, as the service does when nothing else waits."""
+    """Compute the vectors of sentences, as the service does when nothing else waits, or take another cache's."""
+    for path in resources.siblings(cache.path):
+        pending = cache.passages.hashes_of_pending_sentences()
+        for at in range(0, len(pending), _HASHES_AT_ONCE):
+            known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])
+            cache.passages.keep_quantized(known)
     if cache.passages.pending_sentences(1):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
+
+
+# Indexes that are kept when another one becomes current, so that a change can be taken back without embedding.
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCache:
+    """A cache that is not current. `model` and `context` are None if it cannot be read."""
+
+    domain: str
+    path: Path
+    size: int
+    model: str | None = None
+    context: str | None = None
+
+
+def kept_caches(resources: Resources) -> list[KeptCache]:
+    """Return the caches that a rebuild or a changed model left, newest first."""
+    found = []
+    for domain, path in resources.kept_caches():
+        kept = KeptCache(
+            domain, path, sum(part.stat().st_size for part in database_files(path) if part.exists())
+        )
+        with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
+            chunking = chunking_of(cache.meta.pipeline)
+            kept = replace(kept, model=cache.meta.model, context=chunking.context if chunking else None)
+        found.append(kept)
+    return found
+
+
+def remove_kept_caches(resources: Resources) -> list[KeptCache]:
+    """Delete the caches that are not current; return them."""
+    kept = kept_caches(resources)
+    for one in kept:
+        delete_database(one.path)
+    return kept
 
 
 def _rank(cache: SqliteCache, domain: Domain) -> list[str]:

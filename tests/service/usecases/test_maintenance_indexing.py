@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+from pipelines.embedding.embedder import Embedder
 from pipelines.indexing.ingest import chunking_of
 from pipelines.maintenance import rebuild
+from pipelines.maintenance.backup import database_files
 from pipelines.question import read_question
 from pipelines.sqlite import connect
 from pipelines.state.state import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings
-from service.usecases.maintenance import index_once, rebuild_caches, verify_caches
+from service.usecases.maintenance import (
+    index_once,
+    kept_caches,
+    rebuild_caches,
+    remove_kept_caches,
+    verify_caches,
+)
 from service.usecases.search import View
 from workers.resources import Resources
 
@@ -23,8 +33,8 @@ def opened(vault, tmp_path, tiny_model):
     """Return the function that opens the vault with some settings, as a process does."""
 
     def open_with(**changed):
-        state = tmp_path / "state"
-        return Resources(Settings(vault=vault, state=state, embedding_model=str(tiny_model), **changed))
+        given = {"vault": vault, "state": tmp_path / "state", "embedding_model": str(tiny_model)}
+        return Resources(Settings(**given | changed))
 
     (vault / "bread.md").write_text(NOTE)
     (vault / "river.md").write_text("# River\n\nA boat on the river.\n")
@@ -123,6 +133,55 @@ def test_only_passages_with_a_context_are_embedded_again(opened):
     index(opened())
     (line,) = reembed(opened(embedding_context="breadcrumb"))
     assert "2 texts embedded" in line  # `# River` begins with its title
+
+
+@pytest.mark.parametrize("changed", ["context", "model"])
+def test_changing_the_model_or_the_context_and_back_embeds_nothing(
+    opened, tmp_path, tiny_model, changed, monkeypatch
+):
+    other = shutil.copytree(tiny_model, tmp_path / "another")
+    there = {"embedding_context": "breadcrumb"} if changed == "context" else {"embedding_model": str(other)}
+    index(opened())
+    reembed(opened(**there))
+    with monkeypatch.context() as patched:
+        patched.setattr(Embedder, "encode_queries", None)  # that encodes sentences, too
+        patched.setattr(Embedder, "encode_documents", None)
+        for back in ({}, there):
+            (line,) = reembed(opened(**back))
+            assert "0 texts embedded" in line
+    (verdict,) = verify_caches(opened(**there)).values()
+    assert verdict.differences == ()
+
+
+def test_kept_indexes_are_listed_and_removed_and_those_in_use_are_not(opened):
+    index(opened())
+    resources = opened(embedding_context="breadcrumb")
+    reembed(resources)
+    (kept,) = kept_caches(resources)
+    assert (kept.domain, kept.path.name, kept.context) == ("vault", "cache-vault.1.db", "off")
+    assert kept.size >= kept.path.stat().st_size > 0
+    assert kept.model == resources.settings.embedding_model
+    for file in database_files(kept.path):
+        file.unlink(missing_ok=True)
+    kept.path.write_bytes(b"damaged")
+    assert [one.model for one in remove_kept_caches(resources)] == [None]
+    assert kept_caches(resources) == []
+    assert [file.name for file in resources.place.state.glob("cache-*.db")] == ["cache-vault.2.db"]
+    assert found(resources, "boat")[0] == "river.md"
+
+
+def test_an_index_that_is_being_built_is_not_a_kept_one(opened, monkeypatch):
+    index(opened())
+    resources = opened(embedding_context="breadcrumb")
+    break_off_reembed(resources, monkeypatch)
+    assert kept_caches(resources) == []
+
+
+def test_the_index_of_a_domain_that_is_no_more_is_a_kept_one(vault, opened):
+    (vault / "_domains.yaml").write_text("notes: {path: notes}\nrest: {legacy: true}\n")
+    index(opened())
+    (vault / "_domains.yaml").write_text("rest: {legacy: true}\n")
+    assert [one.domain for one in kept_caches(opened())] == ["notes"]
 
 
 def test_a_reembed_that_is_broken_off_leaves_the_old_index_answering_and_is_resumed(opened, monkeypatch):
