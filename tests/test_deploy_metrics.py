@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import promql_parser
 import pytest
 import yaml
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
 from service.http.metrics import add_metrics
-from service.usecases.operations import Operations
+from service.usecases.operations import BOUNDS, Operations
 from workers.resources import Resources
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -68,6 +69,29 @@ def test_every_alert_says_what_happened_and_what_to_do():
         assert rule["annotations"].keys() == {"summary", "description"}
         for text in (rule["expr"], *rule["annotations"].values()):
             assert all(text.count(a) == text.count(b) for a, b in ("()", "{}", "[]"))
+
+
+def test_prometheus_can_read_every_expression():
+    written = [rule["expr"] for rule in rules()]
+    # What Grafana fills in.
+    written += [re.sub(r"\$__\w+", "5m", one) for one in expressions(dashboard()["panels"])]
+    for one in written:
+        promql_parser.parse(one)
+
+
+def test_the_alerts_warn_where_the_dashboard_says_that_something_is_worth_a_look():
+    bounds = {
+        "ManyPassages": (BOUNDS.passages_per_note, BOUNDS.notes),
+        "EmbeddingSlow": (BOUNDS.embedding_s, BOUNDS.notes),
+        "IndexingFails": (BOUNDS.parked_share, BOUNDS.notes),
+        "SearchSlow": (BOUNDS.search_p95_s,),
+        "IndexLarge": (BOUNDS.index_bytes,),
+        "SpendHigh": (BOUNDS.dollars_a_day,),
+    }
+    for rule in rules():
+        if expected := bounds.pop(rule["alert"].removeprefix("Everindex"), None):
+            assert tuple(float(n) for n in re.findall(r">=? ([\d.e]+)", rule["expr"])) == expected
+    assert not bounds
 
 
 def test_alerts_name_only_metrics_that_there_are(exposed):

@@ -73,6 +73,19 @@ class NoteEntry:
     reason: RemovalReason | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WorkedOn:
+    """How many entries of a domain's log say that a note was indexed or embedded, and how many that it was parked.
+
+    `embedding_s`: the mean time of those that embedded texts, in seconds; None without any.
+    """
+
+    domain: str
+    done: int
+    parked: int
+    embedding_s: float | None
+
+
 def followed(renamed: Mapping[str, str], path: str, is_there: Callable[[str], bool]) -> str:
     """Return where a renamed note is now, through all of its names; `renamed` is that of `NoteLog`."""
     seen, now = {path}, renamed[path]
@@ -170,6 +183,17 @@ class NoteLog:
             (path, limit),
         )
         return [replace(entry, vectors_pending=bool(entry.vectors_pending)) for entry in found]
+
+    def worked_on(self, since: str) -> list[WorkedOn]:
+        """Return what was done in each domain since a time (UTC, ISO 8601)."""
+        return records(
+            self._con,
+            WorkedOn,
+            "SELECT domain, sum(action IN ('indexed', 'embedded', 're-embedded')) AS done,"
+            " sum(action = 'parked') AS parked, avg(ms) FILTER (WHERE texts_embedded > 0) / 1000 AS embedding_s"
+            " FROM note_log WHERE at >= ? GROUP BY domain ORDER BY domain",
+            (since,),
+        )
 
     def renamed(self) -> dict[str, str]:
         """Return the new path of each renamed note by its old one, as far as the log reaches."""

@@ -71,3 +71,11 @@ def write_in_folder(folder: int, name: str, data: bytes, *, once: bool) -> None:
 
 def _name_beside() -> str:
     return f".everindex-{secrets.token_hex(8)}.tmp"
+
+
+def file_bytes(path: Path) -> int:
+    """Return the size of a file; 0 if there is no file."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

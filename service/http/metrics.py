@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
@@ -22,13 +23,15 @@ from pipelines.search.bm25 import Compared
 from pipelines.state.jobs import Histogram, History
 from pipelines.state.state import EMBEDDING_SPEED, STATE_FILE
 from pipelines.state.tags import Proposals
+from pipelines.vault.atomic import file_bytes
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS
 from service.usecases.memory import memory_counts
 from service.usecases.operations import Operations
 from service.usecases.status import uncounted
 
-_STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
+_LATEST = 1_000
 
 
 class SearchTimes:
@@ -42,10 +45,18 @@ class SearchTimes:
             buckets=_STAGE_BUCKETS,
             registry=registry,
         )
+        self._latest = deque[float](maxlen=_LATEST)
 
     def observe(self, stage: str, seconds: float) -> None:
         """Record how long a stage of a search took."""
         self._histogram.labels(stage).observe(seconds)
+        if stage == "total":
+            self._latest.append(seconds)
+
+    def p95(self) -> float | None:
+        """Return the 95th percentile of the latest searches in seconds; None before any."""
+        latest = sorted(self._latest)
+        return latest[math.ceil(0.95 * len(latest)) - 1] if latest else None
 
 
 class Facts(Collector):
@@ -63,6 +74,7 @@ class Facts(Collector):
         yield from self._queue()
         yield from self._domains()
         yield from self._memory()
+        yield from self._worked_on()
         yield from self._tags()
         yield from self._processes()
         yield from self._files()
@@ -165,6 +177,21 @@ class Facts(Collector):
             differing.add_metric([domain.slug], compared.differing)
         yield from (checked, differing)
 
+    def _worked_on(self) -> Iterator[Metric]:
+        day = "in the last 24 hours."
+        logged = GaugeMetricFamily(
+            "everindex_notes_logged_day",
+            f"How often notes were indexed, or parked, {day}",
+            labels=["domain", "result"],
+        )
+        seconds = _by_domain("everindex_note_embedding_seconds_day", f"Mean time to embed a note {day}")
+        for one in self._operations.worked_on():
+            logged.add_metric([one.domain, "indexed"], one.done)
+            logged.add_metric([one.domain, "parked"], one.parked)
+            if one.embedding_s is not None:
+                seconds.add_metric([one.domain], one.embedding_s)
+        yield from (logged, seconds)
+
     def _tags(self) -> Iterator[Metric]:
         store = self._operations.stores.of(Proposals)
         proposals = GaugeMetricFamily(
@@ -233,8 +260,8 @@ class Facts(Collector):
         files = [resources.place.state / STATE_FILE]
         files += [resources.state().cache_path(domain.slug) for domain in resources.domains()]
         for file in files:
-            size.add_metric([file.name], _size(file))
-            wal.add_metric([file.name], _size(file.with_name(f"{file.name}-wal")))
+            size.add_metric([file.name], file_bytes(file))
+            wal.add_metric([file.name], file_bytes(file.with_name(f"{file.name}-wal")))
         yield from (size, wal)
 
 
@@ -247,18 +274,12 @@ def _add(family: HistogramMetricFamily, labels: Iterable[str], histogram: Histog
     family.add_metric(list(labels), buckets, histogram.total)
 
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0  # no cache yet, or no log now
-
-
 def add_metrics(app: FastAPI, operations: Operations) -> SearchTimes:
     """Add the route; return the callback that records the times of searches."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Facts(operations))
     times = SearchTimes(registry)
+    operations.search_p95 = times.p95
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:

@@ -90,8 +90,9 @@ class Overview(_OperationsModel):
     """The answer of `GET /ops/overview.json`."""
 
     model_config = example(
-        version="0.1.0", domains=[_DOMAIN], failed={}, watcher=_WATCHER, processes=[_PROCESS], problems=[]
-    )
+        version="0.1.0", domains=[_DOMAIN], failed={}, watcher=_WATCHER, processes=[_PROCESS], problems=[],
+        unusual=["finance: its index has 1.2 GB, more than 1 GB"],
+    )  # fmt: skip
 
     version: str
     domains: list[DomainOverview]
@@ -99,6 +100,7 @@ class Overview(_OperationsModel):
     watcher: WatcherState | None = Field(description="null: none runs")
     processes: list[ProcessState]
     problems: list[str]
+    unusual: list[str] = Field(description="figures at which the alerts warn; nothing is broken")
 
 
 # The queue

@@ -39,6 +39,7 @@ from pipelines.model import Counts, Domain
 from pipelines.search.find import prepare
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import STATE_FILE
+from pipelines.vault.atomic import file_bytes
 from service.runtime.lock import only_one
 from service.usecases.memory import memory_counts
 from service.usecases.text import added, counted, not_asked_for
@@ -150,9 +151,7 @@ def kept_caches(resources: Resources) -> list[KeptCache]:
     """Return the caches that a rebuild or a changed model left, newest first."""
     found = []
     for domain, path in resources.kept_caches():
-        kept = KeptCache(
-            domain, path, sum(part.stat().st_size for part in database_files(path) if part.exists())
-        )
+        kept = KeptCache(domain, path, sum(map(file_bytes, database_files(path))))
         with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
             chunking = chunking_of(cache.meta.pipeline)
             kept = replace(kept, model=cache.meta.model, context=chunking.context if chunking else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -19,9 +19,11 @@ from pipelines.indexing.status import unforgotten
 from pipelines.model import Domain, as_iso, iso_ago, now_iso, seconds_since
 from pipelines.state.attention import Attention, Chosen, How
 from pipelines.state.jobs import NEWEST, History, Job, JobFilter, JobOrder
+from pipelines.state.note_log import NoteLog, WorkedOn
 from pipelines.state.state import EMBEDDER, EMBEDDING_SPEED, WATCHER
 from pipelines.state.tags import Proposals
 from pipelines.vault import files
+from pipelines.vault.atomic import file_bytes
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.schemas.operations import (
@@ -184,11 +186,32 @@ def forget(resources: Resources, path: str | None = None) -> int:
 
 
 _HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
 _BUCKET_SECONDS = {1: 60, 24: 900}
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Figures above which something is worth a look. `deploy/alerts.yml` warns at the same ones."""
+
+    passages_per_note: float = 20
+    embedding_s: float = 2
+    parked_share: float = 0.05
+    search_p95_s: float = 0.2
+    index_bytes: float = 1e9
+    dollars_a_day: float = 1
+    notes: int = 20
+    """A share or a mean of fewer notes says nothing."""
+
+
+BOUNDS = Bounds()
+
+
 class Operations:
-    """The operators' use cases. Registers the tasks on `queue`, which may be done only once per queue."""
+    """The operators' use cases. Registers the tasks on `queue`, which may be done only once per queue.
+
+    `search_p95` returns the 95th percentile of the latest searches in seconds, None before any.
+    """
 
     def __init__(self, resources: Resources, queue: Queue) -> None:
         self.resources = resources
@@ -196,6 +219,7 @@ class Operations:
         self.tasks = make_tasks(queue, resources)
         self.parked = Parked(resources)
         self.stores = resources.stores
+        self.search_p95: Callable[[], float | None] = lambda: None
 
     # The overview
 
@@ -218,7 +242,45 @@ class Operations:
             watcher=self.watcher(),
             processes=self.processes(),
             problems=find_problems(self.resources, self.queue),
+            unusual=[*self._unusual(domains)],
         )
+
+    def worked_on(self) -> list[WorkedOn]:
+        """Return what was done in each domain in the last 24 hours."""
+        return self.stores.of(NoteLog).worked_on(iso_ago(_DAY))
+
+    def _unusual(self, domains: Sequence[DomainOverview]) -> Iterator[str]:
+        """Yield a sentence for each figure that is above its bound."""
+        for one in domains:
+            mean = one.chunks / max(one.notes, 1)
+            if one.notes >= BOUNDS.notes and mean > BOUNDS.passages_per_note:
+                yield (
+                    f"{one.domain}: a note has {mean:.0f} passages on average, more than"
+                    f" {BOUNDS.passages_per_note:g}; a larger EVERINDEX_CHUNK_TARGET_WORDS makes fewer"
+                )
+            size = file_bytes(self.resources.state().cache_path(one.domain))
+            if size > BOUNDS.index_bytes:
+                yield f"{one.domain}: its index has {size / 1e9:.1f} GB, more than {BOUNDS.index_bytes / 1e9:g} GB"
+        for log in self.worked_on():
+            if log.done + log.parked < BOUNDS.notes:
+                continue
+            if (log.embedding_s or 0) > BOUNDS.embedding_s:
+                yield (
+                    f"{log.domain}: embedding took {log.embedding_s:.1f} s a note in the last 24 hours, more than"
+                    f" {BOUNDS.embedding_s:g} s"
+                )
+            if log.parked > BOUNDS.parked_share * (log.done + log.parked):
+                yield (
+                    f"{log.domain}: {log.parked} of {log.done + log.parked} notes could not be indexed in the last 24"
+                    f" hours, more than {BOUNDS.parked_share:.0%}; /ops/parked says why"
+                )
+        p95 = self.search_p95()
+        if p95 is not None and p95 > BOUNDS.search_p95_s:
+            took, bound = p95 * 1000, BOUNDS.search_p95_s * 1000
+            yield f"one search of 20 took longer than {took:.0f} ms; the bound is {bound:g} ms"
+        _, dollars = self.stores.of(Proposals).spending.of_day(now_iso()[:10])
+        if dollars > BOUNDS.dollars_a_day:
+            yield f"proposals have cost {dollars:.2f} dollars today, more than {BOUNDS.dollars_a_day:g}"
 
     def _overview_of(
         self, domain: Domain, cache: SqliteCache, saved: list[float], review_waiting: int

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from pipelines.model import Suggestion
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
+from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import EMBEDDING_SPEED, MEMORY, WATCHER, EmbeddingSpeed, WatcherFacts
 from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
@@ -88,6 +89,9 @@ def fill(resources, history, asked):
         "vault", "a.md", [(Suggestion("soil", 0.9), "topic")], proposer="p", note_hash="h", at="now"
     )
     proposals.close()
+    log = NoteLog(resources.place.state)
+    log.add("vault", "m", "1:p", [NoteEvent("a.md", "indexed", ms=40, texts_embedded=1)])
+    log.close()
     state = resources.state()
     state.put(EMBEDDING_SPEED, EmbeddingSpeed(120.5), "vault")
     state.put(WATCHER, WatcherFacts("events", None, 1.0, 2.0, overflows=0, process=1))

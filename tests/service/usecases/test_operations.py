@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
+from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion, now_iso
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
+from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import (
     EMBEDDER,
     EMBEDDING_SPEED,
@@ -26,7 +28,7 @@ from queue_config.settings import Settings
 from service.http.errors import add_problems
 from service.http.routes_ops import add_operations
 from service.usecases.maintenance import index_once
-from service.usecases.operations import Operations, _percentile
+from service.usecases.operations import BOUNDS, Operations, _percentile
 from service.usecases.search import View
 from service.usecases.status import find_problems
 from tests.consumer import work
@@ -107,6 +109,33 @@ def test_the_overview_tells_of_every_domain(resources, operator, history):
     assert (domain["review_waiting"], domain["pending"], domain["paused"]) == (1, 0, False)
     assert (domain["saves"], domain["saved_median_s"], domain["saved_p95_s"]) == (3, 0.6, 9.0)
     assert (domain["device"], domain["texts_per_s"]) == (None, None)
+
+
+def test_what_is_above_its_bound_is_worth_a_look_and_what_is_not_is_not(resources, monkeypatch):
+    operations = Operations(resources, resources.queue())
+    log, day = resources.stores.of(NoteLog), now_iso()[:10]
+    events = [NoteEvent("slow.md", "indexed", ms=3_000, texts_embedded=1)] * 18
+    events += [NoteEvent("bad.md", "parked", ms=1)] * 2
+    log.add("vault", "a model", "1:a", events)
+    resources.stores.of(Proposals).spending.add(day, "claude", 1.2)
+    operations.search_p95 = lambda: 0.25
+    assert operations.overview().unusual == [
+        "vault: embedding took 3.0 s a note in the last 24 hours, more than 2 s",
+        "vault: 2 of 20 notes could not be indexed in the last 24 hours, more than 5%; /ops/parked says why",
+        "one search of 20 took longer than 250 ms; the bound is 200 ms",
+        "proposals have cost 1.20 dollars today, more than 1",
+    ]
+    higher = replace(BOUNDS, embedding_s=3, parked_share=0.1, search_p95_s=0.25, dollars_a_day=1.2)
+    monkeypatch.setattr("service.usecases.operations.BOUNDS", higher)
+    assert operations.overview().unusual == []
+    resources.root.joinpath("a.md").write_text("# Bread\n\nYeast.\n\n# Boat\n\nA river.")
+    index_once(resources, lambda *_: None)
+    lower = replace(higher, passages_per_note=0.5, notes=1, index_bytes=1)
+    monkeypatch.setattr("service.usecases.operations.BOUNDS", lower)
+    assert [line.partition(",")[0] for line in operations.overview().unusual] == [
+        "vault: a note has 1 passages on average",
+        "vault: its index has 0.0 GB",
+    ]
 
 
 def test_the_overview_tells_of_watcher_embedder_and_processes(resources, operator):
