@@ -18,7 +18,8 @@ from pipelines.search.quotes import QuoteStatus
 from pipelines.search.quotes import Reason as QuoteReason
 from service.schemas.context import DEFAULT_BUDGET, LARGEST_BUDGET, SMALLEST_BUDGET
 from service.schemas.evidence import LONGEST_QUOTE
-from service.schemas.search import LONGEST_QUERY, IndexState, Lines, Locator, Part
+from service.schemas.search import MOST_PHRASINGS, IndexState, Lines, Locator, Part
+from service.schemas.search import Phrasing as Query
 from service.usecases.tags import Outcome
 
 # What the tools take: their arguments, with the descriptions that teach an agent how to fill them in.
@@ -29,7 +30,6 @@ _MOST_VALUES = 20
 _MOST_PATHS = 1_000
 _MOST_QUOTES = 50
 
-Query = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=_MOST_VALUES)]
 Cursor = Annotated[
@@ -147,6 +147,10 @@ class Search(Paged, Filtered):
             " its opposite; filters alone list the newest notes that pass"
         ),
     ]
+    also: Annotated[
+        list[Query],
+        Field(max_length=MOST_PHRASINGS, description="other phrasings of the question, merged with it"),
+    ] = []
     limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10
 
 

@@ -50,8 +50,8 @@ _DEEPER = "few notes are near: `traverse` with this question and deep=true may f
 def search(library: Library, asked: Search) -> NotesFound:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
-    question = read_question(asked.query, library.filters(asked))
-    answer = library.view.search(question, asked.limit, offset=turn.offset)
+    question, *also = (read_question(one, library.filters(asked)) for one in (asked.query, *asked.also))
+    answer = library.view.search(question, asked.limit, offset=turn.offset, also=also)
     generation = answer.index.generation
     after = turn.offset + asked.limit
     more = answer.more and after <= FARTHEST_OFFSET

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -55,6 +55,8 @@ def place_of(stored: StoredLocator | None) -> Place | None:
 
 
 LONGEST_QUERY = 4_000  # characters of a question, on every route
+MOST_PHRASINGS = 4  # of a question, besides its own
+Phrasing = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
 MOST_RESULTS = 200
 FARTHEST_OFFSET = 1_000
 
@@ -249,11 +251,12 @@ class SearchRequest(BaseModel):
     )
     __pydantic_extra__: dict[str, Value | list[Value]]
 
-    q: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    q: Phrasing
     k: int = Field(10, ge=1, le=MOST_RESULTS)
     explain: bool = False
     offset: int = Field(0, ge=0, le=FARTHEST_OFFSET)
     fold: bool = True
+    also: list[Phrasing] = Field([], max_length=MOST_PHRASINGS, description="other phrasings of the question")
 
     @property
     def filters(self) -> list[tuple[str, str]]:

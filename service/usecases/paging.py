@@ -10,7 +10,7 @@ from pipelines.cache.vectors import Vector
 from pipelines.errors import CacheError
 from pipelines.question import Question
 from pipelines.search.find import SentenceVectors, Similarities
-from pipelines.search.fusion import Found
+from pipelines.search.fusion import Found, NoteHit
 from pipelines.search.judgement import JUDGED_TOGETHER, judge
 from pipelines.search.near_duplicates import Folded, fold_near_duplicates
 from pipelines.search.rank import SHALLOWEST, Source
@@ -55,6 +55,7 @@ class Page:
     `more`: others follow on the next page; `match`: the rating of the best of the first ten; `sparse`: fewer notes
     than a page has are above the noise.
     `found`: the notes from which they were chosen, in order; `depth`: how many passages each retriever gave at last.
+    `by`: the ranking that found each of `shown` best, where there are several; else empty.
     """
 
     ranked: Ranked
@@ -64,6 +65,7 @@ class Page:
     sparse: bool
     found: list[Found]
     depth: int
+    by: tuple[Ranked, ...] = ()
 
     @property
     def answers(self) -> list[Folded]:
@@ -108,6 +110,53 @@ def page_of(
     return Page(ranked, shown, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
 
 
+def fused(pages: Sequence[Page], k: int, offset: int) -> Page:
+    """Return `k` results, after the first `offset`, of the pages that several phrasings of one question gave.
+
+    A note's score is the mean of its scores, 0 where a phrasing did not find it (CombSUM; Fox and Shaw,
+    "Combination of Multiple Searches", TREC-2, 1994). It shows the passage of the phrasing that found it best, with
+    its best rating.
+    """
+    results: dict[tuple[str, str], list[tuple[Folded, Ranked]]] = {}
+    for page in pages:
+        for one in page.shown:
+            results.setdefault(_key(one.first), []).append((one, page.ranked))
+    every = [_merged(found, len(pages)) for found in results.values()]
+    merged: list[tuple[Folded, Ranked]] = []
+    copies: set[tuple[str, str]] = set()
+    for one, ranked in sorted(every, key=lambda pair: -pair[0].first.hit.score):
+        if _key(one.first) not in copies:
+            merged.append((one, ranked))
+            copies.update(map(_key, one.alike))
+    shown = merged[offset : offset + k]
+    return Page(
+        pages[0].ranked,
+        [one for one, _ in shown],
+        len(merged) > offset + k,
+        best_match(one.first.match for one, _ in merged[:JUDGED_TOGETHER]),
+        all(page.sparse for page in pages),
+        [one.first for one, _ in merged],
+        pages[0].depth,
+        tuple(ranked for _, ranked in shown),
+    )
+
+
+def _merged(found: Sequence[tuple[Folded, Ranked]], phrasings: int) -> tuple[Folded, Ranked]:
+    """Return a note as several phrasings found it, and the ranking in which its score is the highest."""
+    best, ranked = max(found, key=lambda pair: pair[0].first.hit.score)
+    signals: dict[str, float] = {}
+    for one, _ in found:
+        for name, value in one.first.hit.signals.items():
+            signals[name] = signals.get(name, 0.0) + value / phrasings
+    hit, match = best.first.hit, best_match(one.first.match for one, _ in found)
+    first = replace(best.first, hit=NoteHit(hit.path, hit.chunk_id, signals, hit.scores), match=match)
+    return replace(best, first=first), ranked
+
+
+def _key(one: Found) -> tuple[str, str]:
+    return one.domain, one.hit.path
+
+
 def page_of_list(ranked: Ranked, k: int, offset: int) -> Page:
     """Return `k` notes of a list after the first `offset`: all of them pass, so all are answers, copies too."""
     shown = [Folded(one) for one in ranked.found[offset : offset + k]]
@@ -117,8 +166,8 @@ def page_of_list(ranked: Ranked, k: int, offset: int) -> Page:
 
 def followed_by(before: Sequence[Found], deeper: Sequence[Found]) -> list[Found]:
     """Return the notes of a ranking, followed by what a deeper one adds."""
-    known = {(one.domain, one.hit.path) for one in before}
-    return [*before, *(one for one in deeper if (one.domain, one.hit.path) not in known)]
+    known = set(map(_key, before))
+    return [*before, *(one for one in deeper if _key(one) not in known)]
 
 
 def _is_sparse(found: Sequence[Found], ranked: Ranked, k: int) -> bool:
@@ -144,13 +193,10 @@ def _folded(found: Sequence[Found], ranked: Ranked) -> list[Folded]:
 def _judged(results: Sequence[Folded], ranked: Ranked) -> list[Folded]:
     """Rate results; if a domain is unreadable, they stay unrated."""
     sources = {slug: source for slug, source in ranked.sources.items() if slug not in ranked.failed}
-    known = {(one.first.domain, one.first.hit.path): one.first for one in results}
+    known = {_key(one.first): one.first for one in results}
     rated = [one for one in known.values() if one.domain in sources]
     matches: dict[tuple[str, str], Match] = {}
     with suppress(CacheError):
         ratings = judge(rated, ranked.question, sources)
-        matches = {(one.domain, one.hit.path): match for one, match in zip(rated, ratings, strict=True)}
-    return [
-        replace(one, first=replace(one.first, match=matches.get((one.first.domain, one.first.hit.path))))
-        for one in results
-    ]
+        matches = {_key(one): match for one, match in zip(rated, ratings, strict=True)}
+    return [replace(one, first=replace(one.first, match=matches.get(_key(one.first)))) for one in results]

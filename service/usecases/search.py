@@ -22,6 +22,7 @@ from pipelines.errors import (
     BadVectorError,
     CacheError,
     CacheMissingError,
+    FilterError,
     ModelUnavailableError,
     NoteNotFoundError,
 )
@@ -59,7 +60,7 @@ from service.schemas.search import (
 )
 from service.usecases.audience import OWNER, Audience, agents, named_domains
 from service.usecases.memory import InMemory, TitleIndex, check_memory
-from service.usecases.paging import Page, Ranked, page_of, page_of_list
+from service.usecases.paging import Page, Ranked, fused, page_of, page_of_list
 from service.usecases.status import (
     DomainIndex,
     dates_of,
@@ -259,6 +260,7 @@ def explained(
 
 
 _DIGITS = 6
+_MERGED = 50  # results of each phrasing of a question
 _COSINE_DIGITS = 4
 _LAYERS = {signal.layer: signal for signal in SIGNALS.values() if signal.layer}
 
@@ -439,6 +441,14 @@ def _unobserved(_stage: str, _seconds: float) -> None:
     """Ignore the duration of a stage."""
 
 
+def _require_words(*phrasings: Question) -> None:
+    for one in phrasings:
+        if one.is_list:
+            raise FilterError(
+                f"{one.typed!r} has no words to search for; give filters apart from the phrasings"
+            )
+
+
 class View:
     """A vault as one asker sees it: searches, notes and their standing. All use cases get one.
 
@@ -523,18 +533,22 @@ class View:
         explain: bool = False,
         offset: int = 0,
         fold: bool = True,
+        also: Sequence[Question] = (),
     ) -> SearchAnswer:
         """Answer a question by `k` results after the first `offset`, copies folded.
 
-        Raises DomainNotFoundError, FilterError.
+        `also`: other phrasings of it, whose best 50 results each are merged with its own. Raises DomainNotFoundError,
+        FilterError.
         """
         started = time.perf_counter()
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
-            page = self.page(question, k, offset=offset, fold=fold)
-            cut = excerpts(
-                [one.first for one in page.shown], question, page.ranked.similarities(self._models.sentences)
-            )
+            if also:
+                _require_words(question, *also)
+                page = fused([self.page(one, _MERGED, fold=fold) for one in (question, *also)], k, offset)
+            else:
+                page = self.page(question, k, offset=offset, fold=fold)
+            cut = self._excerpts(page)
         index = self.index_state(question.filters.domains)
         index.failed |= page.ranked.failed
         took = time.perf_counter() - started
@@ -560,6 +574,17 @@ class View:
             reason=None if page.ranked.found else why_nothing(page.ranked),
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
         )
+
+    def _excerpts(self, page: Page) -> list[tuple[Excerpt, bool]]:
+        """Cut the excerpt of each result by the phrasing that found it."""
+        by = page.by or (page.ranked,) * len(page.shown)
+        distinct = {id(one): one for one in by}
+        similar = {at: one.similarities(self._models.sentences) for at, one in distinct.items()}
+        return [
+            cut
+            for found, ranked in zip(page.shown, by, strict=True)
+            for cut in excerpts([found.first], ranked.question, similar[id(ranked)])
+        ]
 
     def page(
         self,

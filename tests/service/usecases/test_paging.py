@@ -12,6 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from pipelines.errors import FilterError
 from pipelines.filters import Filters
 from pipelines.question import read_question
 from pipelines.search import thresholds
@@ -88,6 +89,63 @@ def test_pages_are_one_list(questions):
         for path in paths(questions.search(read_question("heron"), 7, offset=7 * n, fold=False))
     ]
     assert len(set(unfolded)) == 21
+
+
+PHRASINGS = ("heron of the river", "people of the town", "seen by 7")
+
+
+def test_several_phrasings_of_a_question_are_merged_by_the_mean_of_their_scores(questions):
+    asked = [read_question(one) for one in PHRASINGS]
+    apart = [questions.search(one, 50).results for one in asked]
+    scores, matches, copies = {}, {}, set()
+    for hits in apart:
+        for hit in hits:
+            scores[hit.path] = scores.get(hit.path, 0.0) + hit.score / len(asked)
+            matches.setdefault(hit.path, set()).add(hit.match)
+            copies |= {one.path for one in hit.alike}
+    merged = questions.search(asked[0], 50, also=asked[1:], explain=True)
+    assert merged.query == PHRASINGS[0]
+    assert len(merged.results) > max(map(len, apart)) - len(copies)
+    for hit in merged.results:
+        assert hit.score == pytest.approx(scores[hit.path], abs=1e-5)
+        assert sum(hit.signals.values()) == pytest.approx(hit.score, abs=1e-5)
+        assert hit.match == thresholds.best_match(matches[hit.path])
+    found = [hit.score for hit in merged.results]
+    assert found == sorted(found, reverse=True)
+    assert scores.keys() - copies <= set(paths(merged)) | {
+        one.path for hit in merged.results for one in hit.alike
+    }
+    assert len(set(paths(merged))) == len(merged.results)
+
+
+def test_the_pages_of_several_phrasings_are_one_list(questions):
+    asked = [read_question(one) for one in PHRASINGS]
+    whole = paths(questions.search(asked[0], 50, also=asked[1:]))
+    pages = [questions.search(asked[0], 4, offset=4 * n, also=asked[1:]) for n in range(3)]
+    assert [path for page in pages for path in paths(page)] == whole[:12]
+    assert {page.more for page in pages} == {True}
+    assert questions.search(asked[0], 4, offset=len(whole), also=asked[1:]).results == []
+
+
+def test_a_phrasing_has_words(questions):
+    with pytest.raises(FilterError, match="'tag:x' has no words to search for"):
+        questions.search(read_question("heron"), 4, also=[read_question("tag:x")])
+
+
+def test_phrasings_are_given_in_the_address_or_in_a_body(browser):
+    _, *others = PHRASINGS
+    asked = {"q": PHRASINGS[0], "k": 5, "folder": "copies"}
+    address = browser.get("/search", params=asked | {"also": others}).json()
+    body = browser.post("/search", json=asked | {"also": others}).json()
+    alone = browser.get("/search", params=asked).json()
+    assert paths_of(address) == paths_of(body)
+    assert {hit["path"].partition("/")[0] for hit in address["results"]} == {"copies"}
+    assert [hit["score"] for hit in address["results"]] != [hit["score"] for hit in alone["results"]]
+    assert browser.get("/search", params=asked | {"also": ["x"] * 5}).status_code == 422
+
+
+def paths_of(answer):
+    return [hit["path"] for hit in answer["results"]]
 
 
 def test_words_decide_where_the_model_was_not_measured(questions):
