@@ -40,11 +40,13 @@ Object = tuple[str, str, str, str]
 
 
 def foreign_in_state(path: Path) -> str | None:
-    """Describe an object in a `state.db` that ours never has; return None if there is none.
+    """Describe an object in a `state.db` that one of its version never has; return None if there is none.
 
     Raises CacheCorruptError.
     """
-    return _foreign(_objects(path), _made_by(steps_of("pipelines.state").values()))
+    found, version = _objects(path)
+    steps = steps_of("pipelines.state").items()
+    return _foreign(found, _made_by(sql for number, sql in steps if number <= max(version, 1)))
 
 
 def foreign_in_cache(path: Path, dimension: int, version: int) -> str | None:
@@ -61,7 +63,7 @@ def foreign_in_cache(path: Path, dimension: int, version: int) -> str | None:
             ours = _made_by(sql for number, sql in steps.items() if number <= version + 1)
     except apsw.Error:
         return f"vectors of {dimension} dimensions"
-    found = _objects(path)
+    found, _ = _objects(path)
     if foreign := _foreign(found, ours):
         return foreign
     missing = (one for one in wanted - found if one[0] not in _MAY_LACK)
@@ -78,8 +80,11 @@ def _foreign(found: set[Object], ours: set[Object]) -> str | None:
     return f"the {kind} {name!r}" + (", which differs from what Everindex creates" if known else "")
 
 
-def _objects(path: Path) -> set[Object]:
-    """Read a database's schema without running any of it: no extension, trigger or view, and without writing."""
+def _objects(path: Path) -> tuple[set[Object], int]:
+    """Read a database's schema without running any of it: no extension, trigger or view, and without writing.
+
+    Also return its `user_version`, which is 0 in a `state.db` from before versions were numbered.
+    """
     try:
         con = apsw.Connection(
             f"{path.absolute().as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -89,7 +94,8 @@ def _objects(path: Path) -> set[Object]:
                 con.config(option, 0)
             for pragma in _SAFE:
                 con.execute(f"PRAGMA {pragma}").fetchall()
-            return _schema(con)
+            ((version,),) = con.execute("PRAGMA user_version")
+            return _schema(con), int(version)
         finally:
             con.close()
     except (apsw.Error, UnicodeDecodeError) as error:

@@ -396,13 +396,17 @@ _SHOWN = (
 )
 
 _PROPOSAL = (
-    'id, domain, path, tag, tag_group AS "group", confidence, proposer, note_hash, state, reason, proposed_at'
+    'id, domain, path, tag, tag_group AS "group", confidence, proposer, note_hash, state, rationale, reason,'
+    " proposed_at"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A tag suggested for a note; `note_hash` names the bytes that the proposer saw, None for a typed tag."""
+    """A tag suggested for a note; `note_hash` names the bytes that the proposer saw, None for a typed tag.
+
+    `rationale` is the proposer's, `reason` says why an accepted tag was refused or waits again.
+    """
 
     id: int
     domain: str
@@ -413,6 +417,7 @@ class Proposal:
     proposer: str
     note_hash: str | None
     state: ProposalState
+    rationale: str | None
     reason: str | None
     proposed_at: str
 
@@ -501,17 +506,17 @@ class Proposals:
         proposer: str,
         note_hash: str,
         at: str,
-        reason: str | None = None,
+        rationale: str | None = None,
     ) -> int:
         """Add suggestions, each with its tag's group, except those that the operator has already decided on.
 
-        `reason` is what the proposer says for them; it is shown as data.
+        `rationale` is what the proposer says for them; it is shown as data.
         """
         with transaction(self._con):
             before = self._con.total_changes()
             self._con.executemany(
                 "INSERT OR IGNORE INTO tag_proposal"
-                " (domain, path, key, tag, tag_group, confidence, proposer, note_hash, state, proposed_at, reason)"
+                " (domain, path, key, tag, tag_group, confidence, proposer, note_hash, state, proposed_at, rationale)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?)",
                 [
                     (
@@ -524,7 +529,7 @@ class Proposals:
                         proposer,
                         note_hash,
                         at,
-                        reason,
+                        rationale,
                     )
                     for s, group in suggestions
                 ],

@@ -170,7 +170,8 @@ def _queued(context: ReviewContext, proposals: Sequence[Proposal]) -> list[Queue
 
 def _proposer(one: Proposal) -> str:
     """Return who proposes a tag, and why if it says so; the queue escapes both."""
-    return f"{one.proposer}: {one.reason}" if one.state == "waiting" and one.reason else one.proposer
+    said = [one.rationale, one.reason if one.state == "waiting" else None]
+    return ": ".join([one.proposer, *(["; ".join(filter(None, said))] if any(said) else [])])
 
 
 def _without_headings(opening: str) -> str:

@@ -14,6 +14,7 @@ from service.cli.console import err, out, print_json
 from service.cli.naming import in_vault
 from service.cli.options import (
     Commands,
+    client_of,
     json_option,
     options_given,
     resources_of,
@@ -25,6 +26,8 @@ from service.cli.render import where_of
 from service.usecases.text import counted
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from service.schemas.evidence import Cited
     from service.usecases.evidence import Records
 
@@ -64,21 +67,27 @@ def _read_quotes(file: str) -> list[Cited]:
 
     from service.schemas.evidence import Cited  # noqa: PLC0415
 
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{file} cannot be read ({error}); name a file of JSON, or -") from error
     found = []
-    for number, value in enumerate(_values(file, text), start=1):
+    for number, value in enumerate(_values(file, _read_file(file)), start=1):
         try:
             found.append(Cited.model_validate(value))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
             raise click.BadParameter(
-                f'{file}, quote {number}: {where}: {first["msg"]}; a quote is {{"path": …, "quote": …}}'
+                f'{file}, quote {number}: {_first_fault(error)}; a quote is {{"path": …, "quote": …}}'
             ) from error
     return found
+
+
+def _read_file(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file} cannot be read ({error}); name a file of JSON, or -") from error
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _values(file: str, text: str) -> list[Any]:
@@ -141,6 +150,32 @@ def list_records(limit: int, vault: Path | None, state: Path | None, *, as_json:
 def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show a record with verified citations, and whether its notes have changed since."""
     answer = _records(options_given(vault, state)).show(record).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        _print_record(answer)
+
+
+@rx.command("write")
+@record_argument
+@click.argument("file", metavar="FILE|-", help='JSON: {"citations": [{"path": …, "quote": …}], "notes": …}.')
+@vault_option
+@state_option
+@json_option
+def write(record: str, file: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Write a curated result into a record, in place of an earlier one, and verify its quotes."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from service.schemas.evidence import WriteBack  # noqa: PLC0415
+
+    try:
+        result = WriteBack.model_validate({**_values(file, _read_file(file))[0], "id": record})
+    except (IndexError, TypeError, ValidationError) as error:
+        fault = _first_fault(error) if isinstance(error, ValidationError) else "not an object"
+        raise click.BadParameter(
+            f"{file}: {fault}; `everindex rx write -h` shows what a result is"
+        ) from error
+    answer = _records(options_given(vault, state)).write_back(result).model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:
@@ -340,15 +375,17 @@ def list_attended(vault: Path | None, state: Path | None, *, as_json: bool) -> N
 
     from service.usecases.operations import attended_notes  # noqa: PLC0415 - likewise
 
-    resources = resources_of(options_given(vault, state))
-    notes = attended_notes(resources, datetime.now(UTC))
+    given = options_given(vault, state)
+    notes = attended_notes(resources_of(given), datetime.now(UTC))
+    # A service that was started before an upgrade does not say.
+    recording = client_of(given).call("GET", "/health").get("attention", False)
     if as_json:
-        print_json({"recording": resources.settings.attention, "notes": [asdict(note) for note in notes]})
+        print_json({"recording": recording, "notes": [asdict(note) for note in notes]})
         return
     for note in notes:
         times = ", ".join(f"{how} {count}" for how, count in note.times.items())
         out.say(f"{note.attention:6.2f}  {note.path}  ({times}; last {note.last})")
-    state_of = "on" if resources.settings.attention else "off: the setting `attention` turns it on"
+    state_of = "on" if recording else "off: the setting `attention` turns it on"
     out.say(f"{counted(len(notes), 'note')}; recording is {state_of}", "dim")
 
 

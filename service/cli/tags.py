@@ -210,6 +210,9 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
         out.say(
             f"{one['id']:>5}  {second(one['at'])}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
         )
+        for origin in one.get("proposed", ()):  # a service that was started before an upgrade has none
+            why = f": {origin['rationale']}" if origin["rationale"] else ""
+            out.say(f"{'':>7}{origin['tag']} by {origin['proposer']}{why}", "dim")
     if not changes:
         out.print("no note was changed" if path is None else "the note was not changed")
 

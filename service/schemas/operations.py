@@ -351,7 +351,7 @@ class Health(BaseModel):
                         "cache": "/state/cache-finance.1.db", "model": "all-MiniLM-L6-v2",
                         "dimension": 384, "percent": 100.0, "seconds_left": None}
         },
-        pending=0, oldest_pending_s=0.0, vectors_pending=0, refining=False,
+        pending=0, oldest_pending_s=0.0, vectors_pending=0, refining=False, attention=False,
         last_reconcile={"age_s": 320.4, "took_ms": 21, "found": {"finance": {"new": 0, "updated": 2, "removed": 0}}},
         watcher={"mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1,
                  "overflows": 0, "said_s": 3.0},
@@ -368,6 +368,7 @@ class Health(BaseModel):
     pending: int
     oldest_pending_s: float
     vectors_pending: int
+    attention: bool = Field(description="whether the notes that you choose are recorded")
     refining: bool = Field(
         description="sentences still get their vectors, so that the order of close notes may change"
     )

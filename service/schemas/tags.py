@@ -29,7 +29,8 @@ class ProposalItem(_TagsModel):
     confidence: float = Field(description="how sure the proposer is, from 0 to 1")
     proposer: str
     state: ProposalState
-    reason: str | None
+    rationale: str | None = Field(description="why its proposer proposes it")
+    reason: str | None = Field(description="why, once accepted, it was refused or waits again")
     proposed_at: str
 
 
@@ -130,6 +131,14 @@ class Asked(_TagsModel):
     problems: list[str]
 
 
+class Origin(_TagsModel):
+    """Who proposed a tag, and why."""
+
+    tag: str
+    proposer: str
+    rationale: str | None
+
+
 class ChangeItem(_TagsModel):
     """A change to a note's tags. For a run of renames, `path` is the vocabulary and `notes` counts the notes."""
 
@@ -141,3 +150,4 @@ class ChangeItem(_TagsModel):
     action: str
     undone_at: str | None
     notes: int = Field(description="number of notes in which tags were renamed; 0 for other changes")
+    proposed: list[Origin] = Field([], description="where the tags come from that were written with it")

@@ -290,6 +290,7 @@ def describe_health(
         oldest_pending_s=index.oldest_pending_s,
         vectors_pending=index.vectors_pending,
         refining=index.refining,
+        attention=resources.settings.attention,
         last_reconcile=(
             {"age_s": round(compared.age_s, 1), "took_ms": compared.took_ms, "found": compared.found}
             if compared

@@ -32,6 +32,7 @@ from service.schemas.tags import (
     MissingTags,
     NoteProposals,
     NothingProposed,
+    Origin,
     Promoted,
     ProposalItem,
     ProposalList,
@@ -241,7 +242,20 @@ class Tags:
             replace(one, path=path) if path and one.path in former else one
             for _, one in sorted(found.items(), reverse=True)
         ]
-        return [ChangeItem.model_validate(one, from_attributes=True) for one in listed[:limit]]
+        return [
+            ChangeItem.model_validate(one, from_attributes=True).model_copy(
+                update={"proposed": self._origins(found[one.id])}
+            )
+            for one in listed[:limit]
+        ]
+
+    def _origins(self, change: Change) -> list[Origin]:
+        keys = {tag.casefold() for tag in change.tags}
+        return [
+            Origin(tag=one.tag, proposer=one.proposer, rationale=one.rationale)
+            for one in self.context.proposals().of_note(change.domain, change.path)
+            if one.tag.casefold() in keys
+        ]
 
     def _former_paths(self, path: str) -> list[str]:
         """Return the paths at which the log still has a note that was moved, as far as its index can be read."""
@@ -387,7 +401,7 @@ class Proposing:
                     proposer=_PREFIX + client,
                     note_hash=(row.indexed_hash if row else None) or "",
                     at=now_iso(),
-                    reason=reason or None,
+                    rationale=reason or None,
                 )
                 left -= 1
                 found.append(Proposed(entry.tag, "waits"))

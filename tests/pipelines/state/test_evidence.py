@@ -179,6 +179,7 @@ def test_a_state_file_from_before_there_were_records_gets_them(tmp_path):
     con = apsw.Connection(str(tmp_path / STATE_FILE))
     for table in rows_left(tmp_path):
         con.execute(f"DROP TABLE {table}")
+    con.execute("DROP TABLE tag_proposal")
     con.execute("PRAGMA user_version = 0")  # versions up to 0.3.0 had no numbers
     con.close()
     State(tmp_path).close()

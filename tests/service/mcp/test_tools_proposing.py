@@ -48,7 +48,7 @@ def test_a_tag_of_the_vocabulary_waits_for_the_operator(propose, resources, vaul
     assert outcomes(result) == [("garden", "waits"), ("investing", "waits")]
     assert result.structured_content["waiting"] == 2
     waiting = resources.stores.of(Proposals).of_state(None, "waiting")
-    assert {(one.path, one.tag, one.proposer, one.reason) for one in waiting} == {
+    assert {(one.path, one.tag, one.proposer, one.rationale) for one in waiting} == {
         ("Inbox.md", "garden", "agent Tester", "because"),
         ("Inbox.md", "investing", "agent Tester", "because"),
     }

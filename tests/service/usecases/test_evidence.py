@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 
+import anyio
 import pytest
 from click.testing import CliRunner
+from mcp_types import GetPromptRequestParams
 from starlette.testclient import TestClient
 
 from pipelines.question import read_question
@@ -14,6 +18,7 @@ from pipelines.search import quotes as citations
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli.main import app as command
+from service.mcp.resources import Prompts
 from service.runtime.client import read_token
 from service.schemas.evidence import WriteBack
 from service.usecases.evidence import Records
@@ -520,3 +525,33 @@ def test_a_record_is_made_shown_listed_and_deleted(everindex, settings, written)
     assert record in everindex("rx", "list")[1]
     assert everindex("rx", "delete", record)[0] == 0
     assert json.loads(everindex("rx", "list", "--json")[1]) == {"records": [], "count": 0}
+
+
+def test_what_the_prompt_for_deep_retrieval_has_an_agent_run_works(everindex):
+    """Each command of the prompt is run as it stands, on a record, and the result that it asks for is kept."""
+    record = json.loads(everindex("rx", "new", "soil winter", "--json")[1])["id"]
+    asked = GetPromptRequestParams(name="deep-retrieve", arguments={"record": record})
+    (message,) = anyio.run(Prompts().get, None, asked).messages
+    words = str(message.content.text)  # type: ignore[union-attr]
+    commands = [shlex.split(one) for one in re.findall(r"`everindex ([^`]+)`", words)]
+    assert [" ".join(one[:2]) for one in commands] == ["rx show", f"deep {record}", "rx write"]
+    show, deep, write = commands
+    assert json.loads(everindex(*show)[1])["question"] == "soil winter"
+    (part,) = json.loads(everindex(*deep)[1])["domains"]
+    assert {"nodes", "dropped"} <= part["deep"].keys()
+    example = re.search(r"with (\{.*?\}) as its input", words.replace("\n", " "))[1]
+    result = example.replace('"path": …, "quote": …', f'"path": "{GOOD["path"]}", "quote": "{GOOD["quote"]}"')
+    code, output = everindex(*write, "--json", text=result.replace("…", '"Winter is for sleeping."'))
+    assert code == 0, output
+    kept = json.loads(everindex(*show)[1])
+    assert (kept["citations_status"], kept["notes"]) == ("all_verified", "Winter is for sleeping.")
+    assert f"{GOOD['path']}  {SLEEPS}" in everindex(*write, text=json.dumps({"citations": [GOOD]}))[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("[]", "not an object"), ("3", "not an object"), ('{"citation": []}', "citation: Extra")],
+)
+def test_a_result_that_is_not_understood_is_a_usage_error(everindex, text, said):
+    code, output = everindex("rx", "write", "0123456789ab", "-", text=text)
+    assert (code, said in output) == (2, True), output

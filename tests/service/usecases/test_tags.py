@@ -52,7 +52,17 @@ def moved(vault, tmp_path, tiny_model):
     made = Tags(View(resources), resources.queue())
     (domain,) = resources.domains()
     begin(resources.reader(domain), made.context.proposals(), domain.slug)
-    made.context.proposals().want(domain.slug, "a.md", "soil", "", "accepted", now_iso())
+    store, suggested = made.context.proposals(), [(Suggestion("soil", 0.8), "")]
+    store.add(
+        domain.slug,
+        "a.md",
+        suggested,
+        proposer="agent Ada",
+        note_hash="h",
+        at=now_iso(),
+        rationale="It has worms.",
+    )
+    store.decide([one.id for one in store.of_state(None, "waiting")], "accepted", now_iso())
     promote(made.context.notes(domain), now_iso())
     (vault / "a.md").rename(vault / "b.md")
     index_once(resources, lambda *_: None)
@@ -66,3 +76,12 @@ def test_the_log_of_a_note_that_was_moved_at_once_has_what_was_done_before(moved
     assert [one.path for one in moved.changes(10, None)] == ["a.md"]
     assert [one.path for one in moved.changes(10, "a.md")] == ["a.md"]
     assert moved.changes(10, "never.md") == []
+
+
+def test_a_decision_and_the_log_keep_who_proposed_a_tag_and_why(moved):
+    (kept,) = moved.proposals(None, ["applied"], 10).proposals
+    assert (kept.proposer, kept.rationale, kept.reason) == ("agent Ada", "It has worms.", None)
+    (change,) = moved.changes(10, None)
+    assert [one.model_dump() for one in change.proposed] == [
+        {"tag": "soil", "proposer": "agent Ada", "rationale": "It has worms."}
+    ]
