@@ -230,6 +230,8 @@ def print_status(
     if behind:
         console.print(behind, soft_wrap=True)
     _print_domains(console, facts["domains"])
+    if size := sum(domain.get("bytes", 0) for domain in facts["domains"].values()):
+        console.print(f"the index has {size / 1e6:,.1f} MB")
     if facts["pending"]:
         console.print(
             f"{counted(facts['pending'], 'note waits', 'notes wait')}, the oldest for {facts['oldest_pending_s']} s"
