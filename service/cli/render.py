@@ -15,6 +15,7 @@ from service.usecases.text import (
     counted,
     nearest_first,
     not_asked_for,
+    sharing,
     way_to,
     why_kept,
     why_left_out,
@@ -256,7 +257,7 @@ def print_status(
         console, {slug: one["methods"] for slug, one in facts["domains"].items() if one.get("methods")}
     )
     _print_reembed(console, facts["domains"])
-    _print_warned(console, sum(domain.get("warned", 0) for domain in facts["domains"].values()))
+    _print_warned(console, facts)
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
     if others := facts.get("other_files"):
@@ -272,7 +273,7 @@ def print_status(
 
 
 def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None:
-    """Print a table with a row per domain."""
+    """Print a table with a row per domain, and the size of the index."""
     from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
 
     table = Table(box=None, pad_edge=False)
@@ -285,6 +286,8 @@ def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None
         model = domain["model"] if console.width >= _WIDE else domain["model"].rpartition("/")[2]
         table.add_row(slug, *(f"{domain[name]:,}" for name in columns), model)
     console.print(table)
+    if size := sum(domain.get("bytes", 0) for domain in domains.values()):
+        console.print(f"the index has {size / 1e6:,.1f} MB")
 
 
 def _print_reembed(console: Console, domains: dict[str, dict[str, Any]]) -> None:
@@ -299,14 +302,17 @@ def _print_reembed(console: Console, domains: dict[str, dict[str, Any]]) -> None
             console.print(Text(line, "yellow"), soft_wrap=True)
 
 
-def _print_warned(console: Console, count: int) -> None:
-    """Print how many notes have parts that could not be read, if there are any."""
-    if count:
+def _print_warned(console: Console, facts: dict[str, Any]) -> None:
+    """Print how many notes have parts that could not be read, and which records have one id, if there are any."""
+    if count := sum(domain.get("warned", 0) for domain in facts["domains"].values()):
         notes = counted(count, "note has parts that", "notes have parts that")
         console.print(
             Text(f"{notes} could not be read: `everindex list -f has=warning` names them", "yellow"),
             soft_wrap=True,
         )
+    for identity, paths in facts.get("shared_ids", {}).items():
+        line = f"{sharing(identity, paths)}; give each an id of its own"
+        console.print(Text(line, "yellow"), soft_wrap=True)
 
 
 def _watcher_line(watcher: dict[str, Any]) -> str:

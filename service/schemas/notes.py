@@ -239,7 +239,13 @@ class IndexAnswer(BaseModel):
     """The answer of `POST /index`."""
 
     model_config = example(
-        path="Concepts/Moats.md", domain="finance", state="indexed", findable=True, reason=None, took_ms=184.0
+        path="Concepts/Moats.md",
+        domain="finance",
+        state="indexed",
+        findable=True,
+        reason=None,
+        passages=4,
+        took_ms=184.0,
     )
 
     path: str
@@ -250,17 +256,19 @@ class IndexAnswer(BaseModel):
     )
     findable: bool = Field(description="whether a search finds the version that is on the disk now")
     reason: str | None = Field(description="why it is not findable yet, or not by meaning; null: it is")
+    passages: int | None = Field(description="how many the index has of it; null: it is not indexed")
     took_ms: float
 
 
 class IgnoredAnswer(BaseModel):
     """The answer of `DELETE /documents/<path>`: the line that now ignores the note, and its file in the vault."""
 
-    model_config = example(path="Drafts/Idea.md", file=".everindexignore", line="/Drafts/Idea.md")
+    model_config = example(path="Drafts/Idea.md", file=".everindexignore", line="/Drafts/Idea.md", passages=4)
 
     path: str
     file: str
     line: str
+    passages: int = Field(description="how many the index has of it, which are removed within seconds")
 
 
 class NewNote(BaseModel):
@@ -299,6 +307,16 @@ class NewNote(BaseModel):
             _check(value, 1)
         return properties
 
+    @property
+    def identity(self) -> str | None:
+        """The note's id, by which it is written again, from the property `id`; None without one."""
+        value = self.properties.get("id")
+        return (
+            str(value)
+            if isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
+            else None
+        )
+
     def frontmatter(self) -> dict[str, object]:
         """Return all properties of the note, the title first."""
         given = {"title": self.title, "kind": self.kind, "source": self.source}
@@ -331,9 +349,15 @@ def _writable(text: str) -> str:
 
 
 class WrittenNote(BaseModel):
-    """The answer of `POST /notes`: the new note's path, and the address to POST to until a search finds it."""
+    """The answer of `POST /notes`: the note's path, and the address to POST to until a search finds it."""
 
-    model_config = example(path="Inbox/Moats.md", index="/index?path=Inbox%2FMoats.md&wait=1")
+    model_config = example(
+        path="Inbox/Moats.md", index="/index?path=Inbox%2FMoats.md&wait=1", state="new", change=None
+    )
 
     path: str
     index: str
+    state: Literal["new", "replaced", "unchanged"] = Field(
+        description="replaced, unchanged: a note was written with this id before"
+    )
+    change: int | None = Field(None, description="what `POST /changes/undo?id=` undoes, of a replaced note")

@@ -326,6 +326,7 @@ class DomainHealth(BaseModel):
     ignored: int
     warned: int = Field(description="notes of which a part could not be read, such as broken frontmatter")
     cache: str
+    bytes: int = Field(description="size of the index's file")
     model: str
     dimension: int
     percent: float = Field(
@@ -348,7 +349,7 @@ class Health(BaseModel):
         domains={
             "finance": {"notes": 3_176, "chunks": 23_041, "vectors": 23_041, "pending": 0, "oldest_pending_s": 0.0,
                         "vectors_pending": 0, "parked": 0, "ignored": 64, "warned": 0,
-                        "cache": "/state/cache-finance.1.db", "model": "all-MiniLM-L6-v2",
+                        "cache": "/state/cache-finance.1.db", "bytes": 61_300_000, "model": "all-MiniLM-L6-v2",
                         "dimension": 384, "percent": 100.0, "seconds_left": None}
         },
         pending=0, oldest_pending_s=0.0, vectors_pending=0, refining=False, attention=False,
@@ -356,7 +357,7 @@ class Health(BaseModel):
         watcher={"mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1,
                  "overflows": 0, "said_s": 3.0},
         refused_messages={"foreign": 0, "unknown": 0, "replayed": 0}, problems=[],
-        other_files={"pdf": 12},
+        other_files={"pdf": 12}, shared_ids={"EA-NVDA": ["NVDA.yaml", "NVDA copy.yaml"]},
     )  # fmt: skip
 
     status: str
@@ -382,6 +383,9 @@ class Health(BaseModel):
     problems: list[str]
     other_files: dict[str, int] = Field(
         {}, description="files that could be indexed if `formats:` named their format, by format"
+    )
+    shared_ids: dict[str, list[str]] = Field(
+        {}, description="the paths of records that have one id, by that id; the first 20 ids"
     )
 
 

@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 import time
+from contextlib import nullcontext
 from functools import cached_property
-from typing import TypeVar
+from itertools import chain
+from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
+from pipelines.cache.cache import SqliteCache
+from pipelines.cache.ledger import LedgerRow
 from pipelines.errors import (
     AlreadyThereError,
+    CacheError,
     NoteTooLargeError,
     NotFoundError,
     OverruledError,
     VaultNotWritableError,
     WorkerTimeoutError,
 )
+from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import rules_of
-from pipelines.model import Domain
-from pipelines.state.state import LOOKED_AT, State, Subject
+from pipelines.model import Domain, now_iso
+from pipelines.state.state import LOOKED_AT, WRITTEN, State, Subject, WrittenFacts
+from pipelines.state.tags import REPLACED, Change, Proposals
+from pipelines.tagging.apply import heads
 from pipelines.vault import files, ignore
 from pipelines.vault.new_note import content_of, stem_of, write_new
+from pipelines.vault.write import replace_if_unchanged
+from service.runtime.lock import only_one
 from service.schemas.notes import IgnoredAnswer, IndexAnswer, IndexState, NewNote, WrittenNote
+from service.usecases.maintenance import prepare_sentences, refine
 from service.usecases.notes import NoteFile, find_note_file
 from service.usecases.search import View, paused_because
 from service.usecases.status import storage_problem
 from workers.resources import Resources
-from workers.tasks import RequestNote, make_request_task, make_tasks
+from workers.tasks import RequestNote, look_at, make_request_task, make_tasks
 
 
 def write_note(view: View, note: NewNote) -> WrittenNote:
     """Write a note into the setting `inbox`, under a name made from its title; return its path.
 
-    Raises OverruledError without that setting, and where the folder is ignored or behind a link,
-    UnsafePathError, NoteTooLargeError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
+    A note that was written with the same property `id` is replaced instead, and that can be undone. Raises
+    OverruledError without that setting, where the folder is ignored or behind a link, and for a note that was changed
+    or moved away since, UnsafePathError, NoteError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
     """
     resources = view.resources
     settings, root, registry = resources.settings, resources.root, resources.registry()
@@ -51,21 +64,95 @@ def write_note(view: View, note: NewNote) -> WrittenNote:
     data = content_of(note.frontmatter(), note.text)
     if len(data) > settings.max_note_bytes:
         raise NoteTooLargeError(f"the note has more than max_note_mb = {settings.max_note_mb:g}; write less")
-    taken = [one for domain in registry.domains for one in domain.configuration]
+    identity = note.identity
+    with _WRITING if identity else nullcontext():
+        written = _write_again(view, identity, folder, data) if identity else None
+        if written is None:
+            written = _written(_write_new(resources, folder, stem, data))
+            if identity:
+                _remember(resources, identity, written.path, _hash(data))
+    return written
+
+
+def _write_new(resources: Resources, folder: str, stem: str, data: bytes) -> str:
+    taken = [one for domain in resources.registry().domains for one in domain.configuration]
     try:
-        written = files.disk_key(write_new(root, folder, stem, data, taken))
+        return files.disk_key(write_new(resources.root, folder, stem, data, taken))
     except OSError as error:
         raise VaultNotWritableError(
-            f"{settings.inbox} cannot be written ({error.strerror}); make the folder writable"
+            f"{resources.settings.inbox} cannot be written ({error.strerror}); make the folder writable"
         ) from error
-    return WrittenNote(path=written, index=f"/index?{urlencode({'path': written, 'wait': 1})}")
 
 
-# Stop indexing a note: by a line in the vault's `.everindexignore`, never by removing its file.
+# Write a note again that a program wrote with the same id, unless somebody else has changed it since.
 
 
 _WRITING = threading.Lock()
-"""Held while the file is changed: of two changes at once, one would find that the file is being written to."""
+"""Held while a file is changed: of two changes at once, one would find that the file is being written to."""
+
+
+def _write_again(view: View, identity: str, folder: str, data: bytes) -> WrittenNote | None:
+    """Replace the note that was written with an id; None if none was, or if it is deleted. Raises OverruledError."""
+    resources, root = view.resources, view.resources.root
+    fact = resources.state().get(WRITTEN, _hash(identity.encode()))
+    path = _where_now(view, fact.value) if fact else None
+    if fact is None or path is None:
+        return None
+    raw, hashes = files.path_on_disk(root, path), fact.value.hashes
+    before = files.read(root, raw, resources.settings.max_note_bytes).data
+    if before == data or hashes == (_hash(data),):  # what somebody made of this very text stays
+        return _written(path, "unchanged")
+    if not path.startswith(f"{files.disk_key(folder)}/"):
+        raise OverruledError(
+            f"the note with the id {identity} was moved to {path}, and programs write into"
+            f" {resources.settings.inbox} only; move it back, or give another id"
+        )
+    changed = OverruledError(
+        f"{path}, the note with the id {identity}, was changed since a program wrote it, and is left as it is;"
+        " change it by hand, or give another id"
+    )
+    if _hash(before) not in hashes:
+        raise changed
+    _remember(resources, identity, path, _hash(before), _hash(data))
+    if replace_if_unchanged(root, raw, before, data, resources.place.displaced) is not None:
+        raise changed
+    written = _written(path, "replaced", _recorded(resources, path, before, data))
+    _remember(resources, identity, path, _hash(data))
+    return written
+
+
+def _where_now(view: View, fact: WrittenFacts) -> str | None:
+    """Return the path of a note that a program wrote, also if it was moved since; None if it is gone."""
+    root = view.resources.root
+    moved = (path for _, cache in view.readers() for path in cache.ledger.paths_of(fact.hashes))
+    paths = chain([fact.path], moved)
+    return next((path for path in paths if files.look(root, files.path_on_disk(root, path))), None)
+
+
+def _recorded(resources: Resources, path: str, before: bytes, after: bytes) -> int:
+    """Record a replaced note among the changes that can be undone; return the change's id."""
+    owner = resources.registry().owner(path)
+    slug = owner.slug if owner else ""
+    change = Change(0, now_iso(), slug, path, (), REPLACED, *heads(before, after), None)
+    return resources.stores.of(Proposals).changes.record_replaced(change)
+
+
+def _remember(resources: Resources, identity: str, path: str, *hashes: str) -> None:
+    resources.state().put(WRITTEN, WrittenFacts(path, hashes), _hash(identity.encode()))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _written(
+    path: str, state: Literal["new", "replaced", "unchanged"] = "new", change: int | None = None
+) -> WrittenNote:
+    index = f"/index?{urlencode({'path': path, 'wait': 1})}"
+    return WrittenNote(path=path, index=index, state=state, change=change)
+
+
+# Stop indexing a note: by a line in the vault's `.everindexignore`, never by removing its file.
 
 
 def stop_indexing(view: View, path: str) -> IgnoredAnswer:
@@ -85,7 +172,18 @@ def stop_indexing(view: View, path: str) -> IgnoredAnswer:
                 f"{ignore.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
             ) from error
     # A file name may contain bytes that are not text; the answer must not.
-    return IgnoredAnswer(path=file.key, file=ignore.IGNORE_FILE, line=files.note_key(line))
+    line = files.note_key(line)
+    return IgnoredAnswer(
+        path=file.key, file=ignore.IGNORE_FILE, line=line, passages=_passages_of(view.resources, file)
+    )
+
+
+def _passages_of(resources: Resources, file: NoteFile) -> int:
+    """Return how many passages the index has of a note."""
+    try:
+        return len(resources.reader(file.domain).passages.chunks_of(file.key))
+    except CacheError:  # there is no index yet, or it has a problem of its own
+        return 0
 
 
 def _ignore(resources: Resources, file: NoteFile) -> str:
@@ -151,35 +249,31 @@ class IndexRequests:
         self._resources = view.resources
         self._patience = patience
 
-    def index(self, path: str, *, wait: bool) -> IndexAnswer:
+    def index(self, path: str, *, wait: bool, force: bool = False) -> IndexAnswer:
         """Have a worker index a note now; with `wait`, answer when it is findable, or after `PATIENCE_SECONDS`.
 
-        A request beyond `_MOST_WAITERS` is answered at once. Raises NoteNotFoundError for a path that is no note or
-        that the asker does not see, VaultNotFoundError, QueueUnavailableError.
+        With `force` also a note that did not change is read, split and written again. A request beyond
+        `_MOST_WAITERS` is answered at once. Raises NoteNotFoundError for a path that is no note or that the asker
+        does not see, VaultNotFoundError, QueueUnavailableError.
         """
         began = time.monotonic()
         file = find_note_file(self._view, path)
         domain, key = file.domain, file.key
-        state, reason = self._requested(domain, key, began + self._patience if wait else None)
+        state, reason = self._requested(domain, key, began + self._patience if wait else None, force=force)
         if state in ("indexed", "parked") and not self._view.audience.sees(domain.slug, key):
             raise self._view.no_such_note(key)
-        return IndexAnswer(
-            path=key,
-            domain=domain.slug,
-            state=state,
-            findable=state == "indexed" and key not in domain.configuration,
-            reason=reason,
-            took_ms=round((time.monotonic() - began) * 1000, 1),
-        )
+        return _answered(self._resources, file, state, reason, began)
 
-    def _requested(self, domain: Domain, key: str, until: float | None) -> tuple[IndexState, str | None]:
+    def _requested(
+        self, domain: Domain, key: str, until: float | None, *, force: bool
+    ) -> tuple[IndexState, str | None]:
         """Enqueue a request; wait for its outcome until a moment of the monotonic clock, or (None) not at all."""
         if until is None or not _WAITERS.acquire(blocking=False):
-            self._enqueue(key, None)
+            self._enqueue(key, None, force)
             return "queued", self._held_up(domain) or (_QUEUED if until is None else _CROWDED)
         try:
             request = secrets.token_hex(8)
-            self._enqueue(key, request)
+            self._enqueue(key, request, force)
             return self._outcome(domain, key, request, until)
         finally:
             _WAITERS.release()
@@ -202,12 +296,8 @@ class IndexRequests:
             row = self._resources.reader(domain).ledger.row(key)
             if row is None or row.wanted_hash is None:
                 raise self._view.no_such_note(key)
-            if row.parked:
-                return "parked", row.error
-            if not is_quiet:
-                return "pending", _WRITTEN_TO
-            if not row.pending:
-                return "indexed", "its vectors are pending" if row.vectors_pending else None
+            if done := _done(row, quiet=is_quiet):
+                return done
             if time.monotonic() >= until:
                 # The error may be of a version that this asker must not see.
                 known = row.error if self._view.audience.sees(domain.slug, key) else None
@@ -222,3 +312,71 @@ class IndexRequests:
         return storage_problem(resources.place.state) or (
             None if any(resources.workers().values()) else _NO_WORKER
         )
+
+
+def _done(row: LedgerRow, *, quiet: bool) -> tuple[IndexState, str | None] | None:
+    """Return the state of a note, with the reason, if no more is to come of its request, else None."""
+    if row.parked:
+        return "parked", row.error
+    if not quiet:
+        return "pending", _WRITTEN_TO
+    if not row.pending:
+        return "indexed", "its vectors are pending" if row.vectors_pending else None
+    return None
+
+
+def _answered(
+    resources: Resources, file: NoteFile, state: IndexState, reason: str | None, began: float
+) -> IndexAnswer:
+    return IndexAnswer(
+        path=file.key,
+        domain=file.domain.slug,
+        state=state,
+        findable=state == "indexed" and file.key not in file.domain.configuration,
+        reason=reason,
+        passages=_passages_of(resources, file) if state == "indexed" else None,
+        took_ms=round((time.monotonic() - began) * 1000, 1),
+    )
+
+
+# Index one note in this process, where no service runs.
+
+
+def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
+    """Index a note in this process, vectors included; answer as `IndexRequests.index` does, `force` as there.
+
+    Other pending notes may be indexed with it. Raises NoteNotFoundError for a path that is no note,
+    AlreadyRunningError if a service runs, VaultNotFoundError, ModelMismatchError, ModelUnavailableError.
+    """
+    began, resources = time.monotonic(), view.resources
+    file = find_note_file(view, path)
+    with only_one(resources.place.state):
+        resources.check_models()
+        is_quiet, _ = look_at(resources, file.key, force=force)
+        cache = resources.cache(file.domain)
+        row = _completed(resources, file, cache) if is_quiet else cache.ledger.row(file.key)
+        if is_quiet and (row is None or row.wanted_hash is None):
+            raise view.no_such_note(file.key)
+        done = _done(row, quiet=is_quiet) if row else ("pending", _WRITTEN_TO)
+        state, reason = done or ("pending", row.error if row else None)
+        answer = _answered(resources, file, state, reason, began)
+        refine(resources, file.domain, cache)
+        prepare_sentences(resources, cache)
+    return answer
+
+
+def _completed(resources: Resources, file: NoteFile, cache: SqliteCache) -> LedgerRow | None:
+    """Index until a note has its words and vectors, or nothing helps for `PATIENCE_SECONDS`; return its row."""
+    cache.leases.free_those_of_the_dead(resources.is_at_work)
+    ingest = resources.ingest(file.domain, cache)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        row = cache.ledger.row(file.key)
+        if row is None or row.parked or not (row.pending or row.vectors_pending):
+            return row
+        if (index_words if row.pending else embed_pending)(cache, ingest).touched:
+            until = time.monotonic() + PATIENCE_SECONDS
+        elif time.monotonic() >= until:
+            return row
+        else:
+            time.sleep(_LOOK_SECONDS)
