@@ -418,7 +418,10 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
 
 
 def _relations(written: dict[str, RelationKeys], place: str) -> Relations:
-    """Return what is said of types; an inverse holds both ways, unless the other has its own. Raises DomainsFileError."""
+    """Return what is said of types; an inverse holds both ways, unless the other has its own.
+
+    Raises DomainsFileError.
+    """
 
     def read(key: str) -> str:
         found = type_of(key)

@@ -115,8 +115,8 @@ class Linked:
     source: str
     target: str
     kind: EdgeKind
-    type: str | None
     rank: float
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,11 @@ def type_of(key: str) -> str | None:
     return name if 0 < len(name) <= LONGEST_TYPE and name.isprintable() else None
 
 
+def types_of(keys: Iterable[str]) -> frozenset[str]:
+    """Return the types that are asked for; a key that cannot be a type stays as it is, and no link has it."""
+    return frozenset(type_of(key) or key for key in keys)
+
+
 def with_few_types(links: Iterable[Link]) -> Iterator[Link]:
     """Yield a note's links; those of further types than the first hundred have none."""
     known: set[str | None] = {None}

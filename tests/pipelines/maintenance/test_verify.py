@@ -109,7 +109,7 @@ DRIFT = {
     "edge target": ("UPDATE vault_edge SET target = 'x.md' WHERE path = 'garden.md'", ("edge", "garden.md")),
     "edge gone": ("DELETE FROM vault_edge WHERE path = 'river.md'", ("edge", "river.md")),
     "edge stray": (
-        "INSERT INTO vault_edge VALUES ('nowhere.md', 0, 'river.md', 'wikilink', 0)",
+        "INSERT INTO vault_edge VALUES ('nowhere.md', 0, 'river.md', 'wikilink', 0, NULL)",
         ("edge", "nowhere.md"),
     ),
     "file gone": ("INSERT INTO vault_path VALUES ('x.png', 'x.png')", ("path", "x.png")),

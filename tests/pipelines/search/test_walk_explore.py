@@ -53,7 +53,7 @@ def add(cache, notes):
 def link(cache, pairs, kind="wikilink"):
     cache.con.execute("BEGIN")
     for number, (source, target) in enumerate(pairs):
-        cache.con.execute("INSERT INTO vault_edge VALUES (?, ?, ?, ?, 0)", (source, number, target, kind))
+        cache.con.execute("INSERT INTO vault_edge VALUES (?, ?, ?, ?, 0, NULL)", (source, number, target, kind))
     cache.con.execute("COMMIT")
 
 
