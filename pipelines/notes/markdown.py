@@ -342,7 +342,8 @@ def _links(
         yield Link(kind, target, fragment, text, line, section, type=type_of(keys.get(index, "")))
 
 
-_KEY = rf"(\w[\w /-]{{0,{LONGEST_TYPE}}})::(?![\w:])"
+# Of ASCII's punctuation only `-`, `/` and `_`; `std::vector` is no field.
+_KEY = rf"((?![ /-])[^\x00-\x1f!-,.:-@\[-^`{{-\x7f]{{1,{LONGEST_TYPE}}})::(?![\w:])"
 _FIELD = re.compile(rf" ?{_KEY}")
 _LINE_FIELD = re.compile(rf"\s{{0,9}}(?:\[.\] )?{_KEY}")
 _BRACKETS = re.compile(r"[\[\]()]")

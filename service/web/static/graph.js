@@ -350,6 +350,7 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     readColours();
     showLegend();
+    sigma?.setSetting("edgeLabelColor", { color: colours.quiet });
     redraw();
     if (chosen) fillPanel(chosen, walk);
   });

@@ -31,6 +31,19 @@ def test_a_recipe_is_read():
 
 
 @pytest.mark.parametrize(
+    ("written", "types", "depth"),
+    [
+        ("{type: Competes With}", ("competes_with",), 1),
+        ("{type: [ticker, bias], depth: 2}", ("bias", "ticker"), 2),
+    ],
+)
+def test_neighbours_by_type_are_read(written, types, depth):
+    (slot,) = parse(f"a: {{slots: [{{neighbours: {written}}}]}}")["a"].slots
+    assert (slot.neighbours.types, slot.neighbours.depth) == (types, depth)
+    assert fill(slot, {}, "NVDA").heading == f"neighbours by {' and '.join(types)}"
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "_contexts.yaml:1: expected"),
@@ -63,8 +76,15 @@ def test_a_recipe_is_read():
         ("a: {slots: [x]}", "a.slots[1]: expected a list of one to 10 slots, each with `query`"),
         (
             "a: {slots: [{query: x, neighbours: all}]}",
-            "a.slots[1].neighbours: expected `links` or `community`; it is 'all'",
+            "a.slots[1].neighbours: expected `links`, `community`, or `{type: ...}` with a type or a list of types,"
+            " and `depth` from 1 to 4; it is 'all'",
         ),
+        (
+            "a: {slots: [{neighbours: {type: []}}]}",
+            "a.slots[1].neighbours: expected `links`, `community`, or",
+        ),
+        ("a: {slots: [{neighbours: {type: b, depth: 5}}]}", "a.slots[1].neighbours: expected"),
+        ("a:\n  slots:\n    - {neighbours: {typ: b}}", "_contexts.yaml:3: a.slots[1].neighbours: expected"),
         (
             "a: {slots: [{query: x}], budget: 1}",
             "a.budget: expected a whole number of tokens from 200 to 200000; it is 1",
