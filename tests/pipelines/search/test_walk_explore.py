@@ -9,8 +9,8 @@ import pytest
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.model import Domain, Relations
-from pipelines.search.thresholds import BGE_LARGE
 from pipelines.search import walk as module
+from pipelines.search.thresholds import BGE_LARGE
 from pipelines.search.walk import deep, explore, explore_from, explore_types, fast
 
 DIMENSION = 16
