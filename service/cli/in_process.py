@@ -112,7 +112,7 @@ def _walk(view: View, asked: _RouteRequest) -> BaseModel:
     walks, named = Traversal(view), asked.named
     if asked.route == "deep":
         return walks.deep(asked.question(), named["mode"])
-    return walks.traverse(asked.subject, named["depth"], asked.question(), named["type"])
+    return walks.traverse(asked.subject, named["depth"], asked.question(), named.get("type", ()))
 
 
 def _context(view: View, asked: _RouteRequest) -> BaseModel:
