@@ -39,7 +39,7 @@ function neighbourRow(note, choose, types) {
   row.append(button);
   for (const [type, words] of types) {
     const link = element("a", words, "type");
-    link.href = `?type=${encodeURIComponent(type)}${hashOf(note)}`;
+    link.href = `?type=${encodeURIComponent(type)}${location.hash}`; // that of the chosen note
     link.title = "Show only links of this type";
     row.append(link);
   }
