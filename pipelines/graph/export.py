@@ -24,8 +24,8 @@ def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
 
     A node is named by the note's path and has `title` (also as `label`, for programs that show it), `tags`, `domain`,
     and, if it has a place in its domain's graph, `pagerank`, `centrality`, `community` (its number in the domain) and
-    `community_label`. An edge has its `kind`, its `relation` (the type) if it has one, and as `weight` how often it is
-    written.
+    `community_label`. An edge has its `kind`, as `relation` its type if it has one (in GEXF, `type` says whether an
+    edge is directed), and as `weight` how often it is written.
     """
     graph = nx.MultiDiGraph()
     edges = []

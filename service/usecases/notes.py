@@ -297,8 +297,8 @@ class OpenNote:
 
     `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
     target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
-    `node` is None while nothing of the note is indexed. `links` are those of a document that is not Markdown, and in Markdown those
-    that have a type.
+    `node` is None while nothing of the note is indexed. `links` are those of a document that is not
+    Markdown, and of Markdown those that have a type.
     """
 
     path: str
@@ -362,7 +362,9 @@ class Reader:
             documents=self._documents(named),
             standing=self._view.why(path),
             node=node,
-            links=self._linked(link for link in node.outlinks if link["type"] or not markdown) if node else [],
+            links=self._linked(link for link in node.outlinks if link["type"] or not markdown)
+            if node
+            else [],
             backlinks=self._linked(node.backlinks) if node else [],
             similar=self._names.similar(path, _SIMILAR).results if node else [],
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.context.recipes import Slot, fill, parse, read_recipe
+from pipelines.context.recipes import OfTypes, Slot, fill, parse, read_recipe
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
 from pipelines.question import read_question
 
@@ -39,6 +39,7 @@ def test_a_recipe_is_read():
 )
 def test_neighbours_by_type_are_read(written, types, depth):
     (slot,) = parse(f"a: {{slots: [{{neighbours: {written}}}]}}")["a"].slots
+    assert isinstance(slot.neighbours, OfTypes)
     assert (slot.neighbours.types, slot.neighbours.depth) == (types, depth)
     assert fill(slot, {}, "NVDA").heading == f"neighbours by {' and '.join(types)}"
 
