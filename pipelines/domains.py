@@ -30,8 +30,10 @@ from pipelines.model import (
     PagerankOver,
     Privacy,
     Promote,
+    Relations,
 )
 from pipelines.notes.frontmatter import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
+from pipelines.notes.links import LONGEST_TYPE, type_of
 from pipelines.vault import paths
 
 # The keys of `_domains.yaml`, with their types and what they mean; the settings page is made of them.
@@ -48,6 +50,7 @@ def _refuse_truth(value: object) -> object:
 
 
 _NotTruth = BeforeValidator(_refuse_truth)
+_MOST_RELATIONS = 100
 _Weight = Annotated[float, _NotTruth, Field(ge=0, le=1000)]
 
 
@@ -130,6 +133,17 @@ class ReviewKeys(DomainsFileModel):
     )
     threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = Field(
         default=None, description="the least confidence of a local proposal; default: 0.7, guesses 0.5"
+    )
+
+
+class RelationKeys(DomainsFileModel):
+    """A type of `relations:`."""
+
+    inverse: str | None = Field(
+        default=None, description="the type of these links as seen from the note that they lead to"
+    )
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_TYPE)] | None = Field(
+        default=None, description="what people read; default: the type, with spaces"
     )
 
 
@@ -238,6 +252,9 @@ class DomainKeys(DomainsFileModel):
         description="a passage's nearest sentence counts, too, in a question of four words or more; only in convex",
     )
     graph: GraphKeys = Field(default_factory=GraphKeys)
+    relations: Annotated[dict[str, RelationKeys], Field(max_length=_MOST_RELATIONS)] = Field(
+        default_factory=dict, description="per type of links: `inverse` and `name`"
+    )
     privacy: PrivacyKeys = Field(default_factory=PrivacyKeys)
     llm: Annotated[Literal["on", "off"], _Llm] = Field(
         default="on", description="off: none of the domain's notes is sent to Claude"
@@ -258,6 +275,7 @@ SECTIONS: dict[str, type[DomainsFileModel]] = {
     "a kind of `decay:`": KindKeys,
     "`lexical:`": LexicalKeys,
     "`graph:`": GraphKeys,
+    "a type of `relations:`": RelationKeys,
     "`privacy:`": PrivacyKeys,
     "`review:`": ReviewKeys,
     "`documents:`": DocumentsKeys,
@@ -400,7 +418,27 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
         documents=_documents(written.documents),
         dates=DateOrder(tuple(written.dates.created), tuple(written.dates.changed)),
         formats=None if written.formats is None else tuple(dict.fromkeys(written.formats)),
+        relations=_relations(written.relations, f"{place}: {slug}.relations"),
     )
+
+
+def _relations(written: dict[str, RelationKeys], place: str) -> Relations:
+    """Return what is said of types; an inverse holds both ways, unless the other has its own.
+
+    Raises DomainsFileError.
+    """
+
+    def read(key: str) -> str:
+        found = type_of(key)
+        if found is None:
+            raise DomainsFileError(
+                f"{place}: a type has 1 to {LONGEST_TYPE} characters, not {reprlib.repr(key)}"
+            )
+        return found
+
+    stated = {read(key): read(keys.inverse) for key, keys in written.items() if keys.inverse is not None}
+    names = {read(key): keys.name for key, keys in written.items() if keys.name is not None}
+    return Relations({other: key for key, other in reversed(stated.items())} | stated, names)
 
 
 def _documents(written: DocumentsKeys) -> dict[str, dict[str, object]]:
@@ -571,7 +609,7 @@ _INDEXED = (
 )
 """Settings that take effect when notes are indexed."""
 
-_UNASKED = ("taxonomy", "review_queue", "privacy", "promote")
+_UNASKED = ("taxonomy", "review_queue", "privacy", "promote", "relations")
 """Settings that do not affect any ranking."""
 
 

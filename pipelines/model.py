@@ -160,7 +160,8 @@ class Link:
 
     `target` is the part before the first `#`, percent-decoded for a Markdown link, and empty for a link within the
     note; `fragment` is the part after it. `property` names the frontmatter key that contains the link. `cites`: the
-    link names a source, by that key, by the heading above it, or because it is in a footnote.
+    link names a source, by that key, by the heading above it, or because it is in a footnote. `type`: what the
+    target is to the note, by the key of the property or field that contains the link (`notes.links.type_of`).
     """
 
     kind: LinkKind
@@ -171,6 +172,7 @@ class Link:
     section: str
     property: str | None = None
     cites: bool = False
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,6 +441,22 @@ class Privacy:
 
 
 @dataclass(frozen=True, slots=True)
+class Relations:
+    """What a domain says about types of links: what each is from the other end (`inverses`), and in words."""
+
+    inverses: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def back(self, kind: str | None) -> str | None:
+        """Return the type of a link as it is seen from its target: the same where no inverse is known."""
+        return None if kind is None else self.inverses.get(kind, kind)
+
+    def name(self, kind: str | None) -> str | None:
+        """Return a type as people read it."""
+        return None if kind is None else self.names.get(kind) or kind.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """A part of the vault with its own cache, taxonomy, review queue and retrieval settings.
 
@@ -469,6 +487,7 @@ class Domain:
     formats: tuple[str, ...] | None = None
     documents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     dates: DateOrder = field(default_factory=DateOrder)
+    relations: Relations = field(default_factory=Relations)
 
     @property
     def configuration(self) -> tuple[str, ...]:

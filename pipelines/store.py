@@ -454,13 +454,13 @@ class Graph(Protocol):
     """The edges among a domain's notes, and the ranks and communities that are computed from them."""
 
     def edges_at(self, paths: Sequence[str]) -> list[Linked]:
-        """Return the edges from and to notes of a domain, one per pair and kind for each end that was asked for."""
+        """Return the edges from and to notes of a domain, per pair, kind and type, for each end that was asked."""
 
     def read(self) -> StoredGraph:
-        """Return the graph of a domain's own notes, without edges that leave the domain."""
+        """Return the graph of a domain's own notes, without edges that leave the domain; types are not told apart."""
 
     def read_edges(self) -> list[GraphEdge]:
-        """Return the edges from a domain's notes to any other file."""
+        """Return the edges from a domain's notes to any other file, one per pair, kind and type."""
 
     def read_ranks(self) -> dict[str, tuple[float, float, int]]:
         """Return PageRank, centrality and community of each note in the graph; 0 means none, as in `write_ranks`."""

@@ -27,6 +27,7 @@ _SEEN = {
 
 def _private(word: str, *, front: str = "", tags: str = "", text: str = "") -> str:
     """Return a private note about the same things as the others, with a word of its own in every place."""
+    front += 'about: ["[[Soil]]", "[[Alone]]"]\n'
     head = f"---\ntitle: Kanary title {word}\naliases: [kanaryalias{word}]\nauthor: kanaryauthor{word}\nkind: kanarykind{word}"
     return (
         f"{head}\ntags: [{tags or 'earth'}, kanarytag{word}/nested]\nstatus: kanarystatus{word}\n{front}---\n"

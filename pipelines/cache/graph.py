@@ -16,7 +16,7 @@ from pipelines.sqlite import one, records, select, snapshot, transaction
 
 _RANKED_BY = "ranked_by"
 # The first fields of `WrittenLink`, in its order.
-_WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
+_WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property, l.type"
 _CODE_SUFFIXES = tuple(suffix for form in FORMATS if form.name == "code" for suffix in form.suffixes)
 OF_CODE = "(" + " OR ".join(f"l.path LIKE '%{suffix}'" for suffix in _CODE_SUFFIXES) + ")"
 """The SQL condition for a link `l` of a source file."""
@@ -24,10 +24,11 @@ OF_CODE = "(" + " OR ".join(f"l.path LIKE '%{suffix}'" for suffix in _CODE_SUFFI
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A note or file at the other end of links: how many, of what kind, and how the first one is written."""
+    """A note or file at the other end of links: how many, of what kind and type, and how the first is written."""
 
     path: str
     kind: str
+    type: str | None
     count: int
     text: str
     fragment: str
@@ -46,6 +47,7 @@ class WrittenLink:
     text: str
     section: str
     property: str | None
+    type: str | None
     meant: str | None
     ambiguous: bool
 
@@ -62,12 +64,13 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """All links of one kind from one note to another."""
+    """All links of one kind, and of one type where types are told apart, from one note to another."""
 
     source: str
     target: str
     kind: EdgeKind
     count: int
+    type: str | None = None
 
 
 def may_be_broken(path: str) -> bool:
@@ -113,6 +116,7 @@ class Linked:
     target: str
     kind: EdgeKind
     rank: float
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +163,20 @@ class SqliteGraph:
             Neighbour,
             # SQLite takes a bare column beside min() from the row with the minimum: here, how the first link is
             # written.
-            f"SELECT {other} AS path, e.kind AS kind, count(*) AS count, l.text AS text, l.fragment AS fragment,"
-            " min(l.line) AS line FROM vault_edge e"
+            f"SELECT {other} AS path, e.kind AS kind, e.type AS type, count(*) AS count,"
+            " l.text AS text, l.fragment AS fragment, min(l.line) AS line FROM vault_edge e"
             f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
-            f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
+            f" GROUP BY {other}, e.kind, e.type ORDER BY min(l.position), {other}",
             (path,),
         )
 
-    def links_in_state(self, state: str, limit: int, gone: Collection[str] = ()) -> list[WrittenLink]:
+    def links_in_state(
+        self, state: str, limit: int, gone: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[WrittenLink]:
         """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line.
 
         Those of source files are never broken, as `may_be_broken` says; a link to a note that is `gone` means no
-        file.
+        file. `types`: only those of one of these types.
         """
         chosen = {
             "broken": f"(e.path IS NULL OR e.target IN (SELECT value FROM gone)) AND NOT {OF_CODE}",
@@ -181,11 +187,12 @@ class SqliteGraph:
             _written(found)
             for found in select(
                 self._con,
-                f"WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT {_WRITTEN},"
+                f"WITH gone AS MATERIALIZED (SELECT value FROM json_each(?1)) SELECT {_WRITTEN},"
                 " iif(e.target IN (SELECT value FROM gone), NULL, e.target), coalesce(e.ambiguous, 0)"
                 f" FROM vault_link l LEFT JOIN vault_edge e USING (path, position) WHERE {chosen}"
-                " ORDER BY l.path, l.position LIMIT ?",
-                (json.dumps(list(gone)), limit),
+                " AND (?2 = '[]' OR l.type IN (SELECT value FROM json_each(?2)))"
+                " ORDER BY l.path, l.position LIMIT ?3",
+                (json.dumps(list(gone)), json.dumps(list(types)), limit),
             )
         ]
 
@@ -282,15 +289,15 @@ class SqliteGraph:
         return dict(found)
 
     def edges_among(self, paths: Sequence[str]) -> list[GraphEdge]:
-        """Return the edges between these notes, one per pair and kind."""
+        """Return the edges between these notes, one per pair, kind and type."""
         return records(
             self._con,
             GraphEdge,
             # The plus keeps SQLite from using the target's index, which would look up every pair of notes.
             "WITH chosen AS (SELECT value AS path FROM json_each(?))"
-            " SELECT path AS source, target, kind, count(*) AS count"
+            " SELECT path AS source, target, kind, type, count(*) AS count"
             " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
-            " GROUP BY path, target, kind ORDER BY path, target, kind",
+            " GROUP BY path, target, kind, type ORDER BY path, target, kind, type",
             (json.dumps(list(paths)),),
         )
 
@@ -333,14 +340,15 @@ class SqliteGraph:
         ]
 
     def edges_at(self, paths: Sequence[str]) -> list[Linked]:
-        """Return the edges from and to notes of a domain, one per pair and kind for each end that was asked for."""
+        """Return the edges from and to notes of a domain, per pair, kind and type, for each end that was asked."""
         return records(
             self._con,
             Linked,
             "WITH chosen AS (SELECT value AS path FROM json_each(?)), found AS ("
-            " SELECT target AS other, path AS source, target, kind FROM vault_edge WHERE path IN chosen"
-            " UNION SELECT path, path, target, kind FROM vault_edge WHERE target IN chosen)"
+            " SELECT target AS other, path AS source, target, kind, type FROM vault_edge WHERE path IN chosen"
+            " UNION SELECT path, path, target, kind, type FROM vault_edge WHERE target IN chosen)"
             " SELECT n.path AS path, found.source AS source, found.target AS target, found.kind AS kind,"
+            " found.type AS type,"
             " coalesce(r.pagerank, 0.0) AS rank FROM found"
             " JOIN vault_node n ON n.path = other LEFT JOIN vault_rank r ON r.path = other",
             (json.dumps(list(paths)),),
@@ -354,7 +362,7 @@ class SqliteGraph:
         return int(edges), int(communities)
 
     def read(self) -> StoredGraph:
-        """Return the graph of a domain's own notes, without edges that leave the domain."""
+        """Return the graph of a domain's own notes, without edges that leave the domain; types are not told apart."""
         with snapshot(self._con):
             (generation,) = one(self._con, "SELECT generation FROM vault_graph")
             nodes = select(self._con, "SELECT path, title, tags FROM vault_node ORDER BY path")
@@ -371,11 +379,11 @@ class SqliteGraph:
         )
 
     def read_edges(self) -> list[GraphEdge]:
-        """Return the edges from a domain's notes to any other file."""
+        """Return the edges from a domain's notes to any other file, one per pair, kind and type."""
         found = select(
             self._con,
-            "SELECT path, target, kind, count(*) FROM vault_edge WHERE path <> target"
-            " GROUP BY path, target, kind ORDER BY path, target, kind",
+            "SELECT path, target, kind, count(*), type FROM vault_edge WHERE path <> target"
+            " GROUP BY path, target, kind, type ORDER BY path, target, kind, type",
         )
         return [GraphEdge(*edge) for edge in found]
 

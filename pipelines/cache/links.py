@@ -33,8 +33,8 @@ from pipelines.sqlite import first, one, select, transaction
 _QUIET_SECONDS = 2.0
 _LONGEST_WAIT_SECONDS = 30.0
 
-_Edge = tuple[str, EdgeKind, bool]
-_LINK = "SELECT path, position, kind, target, cites, name FROM vault_link"
+_Edge = tuple[str, EdgeKind, bool, str | None]
+_LINK = "SELECT path, position, kind, target, cites, type, name FROM vault_link"
 
 
 class SqliteEdges:
@@ -76,7 +76,7 @@ class SqliteEdges:
         self._con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
         self._con.executemany(
             "INSERT INTO vault_link (path, position, kind, target, fragment, text, line, section, property, cites,"
-            " name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " type, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             # Tuples: a dict per link takes twice as long, and a note may have thousands.
             ((path, position, *_columns(link)) for position, link in enumerate(links)),
         )
@@ -105,10 +105,10 @@ class SqliteEdges:
         """Return the edge of each link that means a file."""
         candidates = self._candidates({name for *_, name in links})
         edges: dict[tuple[str, int], _Edge] = {}
-        for path, position, kind, target, cites, _ in links:
+        for path, position, kind, target, cites, relation, _ in links:
             meant = resolve(target, path, lambda name: candidates.get(name, ()))
             if meant:
-                edges[path, position] = (meant.path, _edge_kind(kind, cites=cites), meant.ambiguous)
+                edges[path, position] = (meant.path, _edge_kind(kind, cites=cites), meant.ambiguous, relation)
         return edges
 
     def _candidates(self, names: Collection[str]) -> dict[str, list[str]]:
@@ -132,10 +132,10 @@ class SqliteEdges:
 
     def _edges_of(self, paths: Collection[str]) -> dict[tuple[str, int], _Edge]:
         return {
-            (path, position): (target, kind, bool(ambiguous))
-            for path, position, target, kind, ambiguous in select(
+            (path, position): (target, kind, bool(ambiguous), relation)
+            for path, position, target, kind, ambiguous, relation in select(
                 self._con,
-                "SELECT path, position, target, kind, ambiguous FROM vault_edge"
+                "SELECT path, position, target, kind, ambiguous, type FROM vault_edge"
                 " WHERE path IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(paths)),),
             )
@@ -152,7 +152,7 @@ class SqliteEdges:
             return
         self._con.executemany("DELETE FROM vault_edge WHERE path = ? AND position = ?", gone)
         self._con.executemany(
-            "INSERT OR REPLACE INTO vault_edge VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO vault_edge VALUES (?, ?, ?, ?, ?, ?)",
             ((*key, *edge) for key, edge in changed.items()),
         )
         self.graph_changed()
@@ -206,5 +206,6 @@ def _columns(link: Link) -> tuple[object, ...]:
         link.section,
         link.property,
         link.cites,
+        link.type,
         target_name(link.target),
     )

@@ -134,10 +134,10 @@ def chunks_of(cache: SqliteCache, path: str) -> tuple[Chunk, ...]:
 def links_of(cache: SqliteCache, path: str) -> tuple[Link, ...]:
     """Return a note's links as stored in the cache."""
     return tuple(
-        Link(kind, target, fragment, text, line, section, name, bool(cites))
-        for kind, target, fragment, text, line, section, name, cites in select(
+        Link(kind, target, fragment, text, line, section, name, bool(cites), relation)
+        for kind, target, fragment, text, line, section, name, cites, relation in select(
             cache.con,
-            "SELECT kind, target, fragment, text, line, section, property, cites FROM vault_link"
+            "SELECT kind, target, fragment, text, line, section, property, cites, type FROM vault_link"
             " WHERE path = ? ORDER BY position",
             (path,),
         )

@@ -17,6 +17,8 @@ from pipelines.context.compress import CompressionMode
 from pipelines.domains import LONGEST_NAME, parse_entries, read_text
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
 from pipelines.notes.frontmatter import line_of
+from pipelines.notes.links import LONGEST_TYPE, types_of
+from pipelines.search.walk import MOST_HOPS
 
 CONTEXTS_FILE = "_contexts.yaml"
 
@@ -30,11 +32,29 @@ _OPERATORS = re.compile(r'["\u201c\u201d\u201e]|(?<!\S)-+')
 
 _Text = Annotated[str, Field(min_length=1, max_length=_LONGEST_QUERY)]
 _Value = Annotated[str, Field(min_length=1, max_length=_LONGEST_VALUE)] | int | float | date
-_MOST_VALUES = 50
+_MOST_VALUES, _MOST_TYPES = 50, 20
 
 
 class _RecipeModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+_Type = Annotated[str, Field(min_length=1, max_length=LONGEST_TYPE)]
+
+
+class OfTypes(_RecipeModel):
+    """The notes that are reached along links of these types, at most `depth` links away."""
+
+    type: _Type | Annotated[list[_Type], Field(min_length=1, max_length=_MOST_TYPES)]
+    depth: Annotated[int, Field(ge=1, le=MOST_HOPS)] = 1
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types, as the index has them."""
+        return tuple(sorted(types_of([self.type] if isinstance(self.type, str) else self.type)))
+
+
+Neighbours = Literal["links", "community"] | OfTypes | None
 
 
 class Slot(_RecipeModel):
@@ -46,7 +66,7 @@ class Slot(_RecipeModel):
         dict[str, _Value | Annotated[list[_Value], Field(min_length=1, max_length=_MOST_VALUES)]],
         Field(max_length=_MOST_FILTERS),
     ] = {}
-    neighbours: Literal["links", "community"] | None = None
+    neighbours: Neighbours = None
     k: Annotated[int, Field(ge=1, le=_MOST_NOTES)] = 3
 
 
@@ -65,7 +85,7 @@ class Filled:
     heading: str
     query: str
     where: tuple[tuple[str, str], ...]
-    neighbours: Literal["links", "community"] | None
+    neighbours: Neighbours
     k: int
 
 
@@ -113,8 +133,11 @@ def _recipe(key: object, value: object, node: yaml.Node | None, name: str) -> Re
 def _reason(error: Any) -> str:
     """Say what is wrong with a key, and for an unknown one the nearest that is known."""
     loc = error["loc"]
+    # What follows names the kinds of values that were tried.
     if "where" in loc[:-1]:
-        loc = loc[: loc.index("where") + 2]  # what follows names the kinds of values that were tried
+        loc = loc[: loc.index("where") + 2]
+    elif "neighbours" in loc:
+        loc = loc[: loc.index("neighbours") + 1]
     where = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc)
     if error["type"] == "extra_forbidden":
         known = (Slot if "slots" in loc else Recipe).model_fields
@@ -137,7 +160,10 @@ _EXPECTED = {
         f"expected at most {_MOST_FILTERS} filters by name, each with a value (a text of at most {_LONGEST_VALUE}"
         f" characters, a number or a date) or a list of one to {_MOST_VALUES} values"
     ),
-    "neighbours": "expected `links` or `community`",
+    "neighbours": (
+        "expected `links`, `community`, or `{type: ...}` with a type or a list of types, and `depth`"
+        f" from 1 to {MOST_HOPS}"
+    ),
     "k": f"expected a whole number of notes from 1 to {_MOST_NOTES}",
 }
 """What a key's value has to be, by the key."""
@@ -164,7 +190,9 @@ def fill(slot: Slot, values: Mapping[str, object], title: str) -> Filled:
         for one in (value if isinstance(value, list) else [value])
         for filled in _filled(one, values)
     ]
-    heading = slot.name or query or f"neighbours by {slot.neighbours}"
+    near = slot.neighbours
+    by = " and ".join(near.types) if isinstance(near, OfTypes) else near
+    heading = slot.name or query or f"neighbours by {by}"
     return Filled(heading, query or _OPERATORS.sub(" ", title), tuple(where), slot.neighbours, slot.k)
 
 

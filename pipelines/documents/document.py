@@ -23,7 +23,8 @@ LONGEST_LABEL = 200
 class DocumentLink:
     """A link to a file of the vault: its target as written, and its offset in the text.
 
-    A target is a path or a name, as in `[[target#fragment]]`. `embed`: the file is shown in place.
+    A target is a path or a name, as in `[[target#fragment]]`. `embed`: the file is shown in place. `type`: as in
+    `model.Link`.
     """
 
     target: str
@@ -31,6 +32,7 @@ class DocumentLink:
     fragment: str = ""
     text: str = ""
     embed: bool = False
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,4 +129,4 @@ def _links(note: Note) -> Iterator[DocumentLink]:
     for link in note.links:
         if link.target:
             at = starts[link.line - 1]
-            yield DocumentLink(link.target, at, link.fragment, link.text, embed=link.kind == "embed")
+            yield DocumentLink(link.target, at, link.fragment, link.text, link.kind == "embed", link.type)

@@ -14,6 +14,7 @@ from pipelines.formats import MARKDOWN, RUNNING_TEXT, SCANNED, Format, format_of
 from pipelines.model import Block, DateOrder, Domain, Link, LinkKind, Note, NoteHeading
 from pipelines.notes.dates import read_dates, redated
 from pipelines.notes.frontmatter import line_starts, read_properties
+from pipelines.notes.links import with_few_types
 from pipelines.notes.markdown import LONGEST_TITLE, read_note
 from pipelines.notes.privacy import own_privacy
 
@@ -45,7 +46,7 @@ def note_of(path: str, document: Document) -> Note:
         body_end=len(document.text),
         frontmatter=document.metadata,
         headings=tuple(_headings(document, starts)),
-        links=tuple(_links(document, starts)),
+        links=tuple(with_few_types(_links(document, starts))),
         tags=properties.tags,
         aliases=properties.aliases,
         author=properties.author,
@@ -101,6 +102,7 @@ def _links(document: Document, starts: list[int]) -> Iterator[Link]:
             link.text or link.target,
             bisect_right(starts, link.at),
             section,
+            type=link.type,
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from pipelines.documents.document import DEEPEST, LONGEST_LABEL, Document, DocumentLink
 from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
 from pipelines.model import KINDS, Block, Locator
+from pipelines.notes.links import LONGEST_TYPE, type_of
 from pipelines.notes.privacy import PRIVATE
 
 Buffer = bytes | bytearray | memoryview
@@ -63,7 +64,7 @@ def packed(document: Document) -> tuple[bytes, bytes]:
         "blocks": [_packed_block(block) for block in document.blocks[:MOST_BLOCKS]],
         "links": [
             [link.target[:_LONGEST_NAME], link.at, link.fragment[:_LONGEST_NAME],
-             link.text[:_LONGEST_NAME], link.embed]
+             link.text[:_LONGEST_NAME], link.embed, link.type or ""]
             for link in document.links[:MOST_LINKS]
         ],
         "warnings": [warning[:LONGEST_SENTENCE] for warning in (*warnings, *document.warnings)][:_MOST_WARNINGS],
@@ -177,13 +178,14 @@ def _place(raw: object) -> Locator:
 
 
 def _link(raw: object, size: int) -> DocumentLink:
-    target, at, fragment, text, embed = _list(raw, 5)
+    target, at, fragment, text, embed, kind = _list(raw, 6)
     return DocumentLink(
         _text(target, _LONGEST_NAME),
         _number(at, 0, size),
         _text(fragment, _LONGEST_NAME),
         _text(text, _LONGEST_NAME),
         _is_true(embed),
+        type_of(_text(kind, LONGEST_TYPE)),
     )
 
 

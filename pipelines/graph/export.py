@@ -20,11 +20,12 @@ _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
-    """Return the notes of domains and the links among them, one edge per kind. Raises CacheError.
+    """Return the notes of domains and the links among them, one edge per kind and type. Raises CacheError.
 
     A node is named by the note's path and has `title` (also as `label`, for programs that show it), `tags`, `domain`,
     and, if it has a place in its domain's graph, `pagerank`, `centrality`, `community` (its number in the domain) and
-    `community_label`. An edge has its `kind`, and as `weight` how often it is written.
+    `community_label`. An edge has its `kind`, as `relation` its type if it has one (in GEXF, `type` says whether an
+    edge is directed), and as `weight` how often it is written.
     """
     graph = nx.MultiDiGraph()
     edges = []
@@ -43,7 +44,9 @@ def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
             graph.add_node(path, domain=domain.slug, **facts)
     for edge in edges:
         if edge.source in graph and edge.target in graph:
-            graph.add_edge(edge.source, edge.target, key=edge.kind, kind=edge.kind, weight=edge.count)
+            typed = {"relation": edge.type} if edge.type else {}
+            key = " ".join((edge.kind, *typed.values()))
+            graph.add_edge(edge.source, edge.target, key=key, kind=edge.kind, weight=edge.count, **typed)
     return graph
 
 

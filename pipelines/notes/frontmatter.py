@@ -422,16 +422,21 @@ def split_wikilink(inner: str) -> tuple[str, str, str] | None:
 
 def strings(value: object) -> Iterator[str]:
     """Yield every string at any depth of a frontmatter value; numbers and truth values count as their text."""
+    return (text for _, text in keyed_strings("", value))
+
+
+def keyed_strings(key: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield the same strings, each with the nearest key above it; `key` is that of the value."""
     if isinstance(value, str):
-        yield value
+        yield key, value
     elif isinstance(value, (int, float)):
-        yield str(value).lower() if isinstance(value, bool) else str(value)
+        yield key, str(value).lower() if isinstance(value, bool) else str(value)
     elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from strings(item)
+        for name, item in value.items():
+            yield from keyed_strings(name, item)
     elif isinstance(value, list):
         for item in value:
-            yield from strings(item)
+            yield from keyed_strings(key, item)
 
 
 def read_properties(values: Mapping[str, object], inline_tags: Iterable[str]) -> Properties:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
+from pipelines.model import Link
 from pipelines.notes.lexical import normal_form
 
 # Which files an import in a source file means: `a.b` is `a/b.py` or `a/b/__init__.py`.
@@ -191,6 +192,33 @@ def _join(folder: str, target: str) -> str:
         elif part not in _FOLDERS:
             parts.append(part)
     return "/".join(parts)
+
+
+LONGEST_TYPE = 100
+"""Characters of a type of links."""
+_MOST_TYPES = 100  # of a note
+
+
+def type_of(key: str) -> str | None:
+    """Return the type of the links under a key: without case, with `_` for spaces; None if it cannot be a type."""
+    name = normal_form("NFC", "_".join(key.casefold().split()))
+    return name if 0 < len(name) <= LONGEST_TYPE and name.isprintable() else None
+
+
+def types_of(keys: Iterable[str]) -> frozenset[str]:
+    """Return the types that are asked for; a key that cannot be a type stays as it is, and no link has it."""
+    return frozenset(type_of(key) or key for key in keys)
+
+
+def with_few_types(links: Iterable[Link]) -> Iterator[Link]:
+    """Yield a note's links; those of further types than the first hundred have none."""
+    known: set[str | None] = {None}
+    for link in links:
+        if link.type not in known and len(known) > _MOST_TYPES:
+            yield replace(link, type=None)
+        else:
+            known.add(link.type)
+            yield link
 
 
 def suggest(target: str, names: Sequence[tuple[str, str]], limit: int, own: str = "") -> list[str]:

@@ -24,13 +24,13 @@ from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import (
     TAG,
     is_tag,
+    keyed_strings,
     line_starts,
     read_frontmatter,
     read_properties,
     split_wikilink,
-    strings,
 )
-from pipelines.notes.links import inner_target
+from pipelines.notes.links import LONGEST_TYPE, inner_target, type_of, with_few_types
 from pipelines.notes.privacy import own_privacy
 
 # markdown-it-py as Obsidian reads Markdown: parsers for blocks and inlines with rules for Obsidian's additions.
@@ -256,10 +256,14 @@ def parse_note(path: str, text: str) -> Note:
         body_end=body_end,
         frontmatter=front.values,
         headings=tuple(body.headings),
-        links=(
-            *of_properties,
-            *(link for part in unread for link in part.links if (link.target, link.fragment) not in named),
-            *body.links,
+        links=tuple(
+            with_few_types(
+                (
+                    *of_properties,
+                    *(link for p in unread for link in p.links if (link.target, link.fragment) not in named),
+                    *body.links,
+                )
+            )
         ),
         tags=properties.tags,
         aliases=properties.aliases,
@@ -298,7 +302,9 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
         cites = citing is not None or footnotes > 0
         found.links.extend(
             replace(link, cites=cites) if cites else link
-            for link in _links(children, token.content, line + 1, section)
+            for link in _links(
+                children, token.content, line + 1, section, by_line=opener.type == "paragraph_open"
+            )
         )
         found.tags.extend(child.content for child in children if child.type == "tag")
     return found
@@ -311,7 +317,10 @@ def _inline(content: str, env: dict[str, object], *, markup: bool) -> list[Token
     return []
 
 
-def _links(tokens: Sequence[Token], content: str, line: int, section: str) -> Iterator[Link]:
+def _links(
+    tokens: Sequence[Token], content: str, line: int, section: str, *, by_line: bool
+) -> Iterator[Link]:
+    keys = _field_keys(tokens, by_line=by_line) if "::" in content else {}
     counted = 0
     for index, token in enumerate(tokens):
         if "at" not in token.meta:
@@ -330,7 +339,70 @@ def _links(tokens: Sequence[Token], content: str, line: int, section: str) -> It
                 continue
             target, fragment = where
             text = token.content if token.type == "image" else _shown(_until_close(tokens, index))
-        yield Link(kind, target, fragment, text, line, section)
+        yield Link(kind, target, fragment, text, line, section, type=type_of(keys.get(index, "")))
+
+
+# Of ASCII's punctuation only `-`, `/` and `_`; `std::vector` is no field.
+_KEY = rf"((?![ /-])[^\x00-\x1f!-,.:-@\[-^`{{-\x7f]{{1,{LONGEST_TYPE}}})::(?![\w:])"
+_FIELD = re.compile(rf" ?{_KEY}")
+_LINE_FIELD = re.compile(rf"\s{{0,9}}(?:\[.\] )?{_KEY}")
+_BRACKETS = re.compile(r"[\[\]()]")
+_CLOSING = {"[": "]", "(": ")"}
+_MARKS = {f"{name}_{end}" for name in ("em", "strong", "s") for end in ("open", "close")}
+
+
+@dataclass(slots=True)
+class _Field:
+    """A Dataview field in brackets that is still open: its key, its brackets, and its links, by their tokens."""
+
+    key: str
+    opening: str
+    depth: int = 1
+    links: list[int] = field(default_factory=list)
+
+
+def _field_keys(tokens: Sequence[Token], *, by_line: bool) -> dict[int, str]:
+    """Return the key of the Dataview field that each link is in, by the number of the link's token.
+
+    A field is `[key:: ...]` or `(key:: ...)`, or a line of a paragraph that begins with `key::` (`by_line`). Only
+    text makes a field: none of it is in code, in a comment, or in a link.
+    """
+    keys: dict[int, str] = {}
+    line, within = "", 0
+    opened: _Field | None = None
+    for index, token in enumerate(tokens):
+        is_text = token.type == "text" and not within
+        if token.type in {"softbreak", "hardbreak"}:
+            line, opened = "", None
+            continue
+        if "at" in token.meta:
+            if by_line and (found := _LINE_FIELD.match(line)):
+                keys[index] = found[1]
+            if opened:
+                opened.links.append(index)
+        elif is_text:
+            opened = _after(token.content, opened, keys)
+        if token.type in {"link_open", "link_close"}:
+            within += token.nesting
+        if len(line) <= 2 * LONGEST_TYPE and token.type not in _MARKS:
+            line += token.content if is_text else "\0"
+    return keys
+
+
+def _after(text: str, opened: _Field | None, keys: dict[int, str]) -> _Field | None:
+    """Return the field that is open after a text, and give the links of one that it closes their key."""
+    for found in _BRACKETS.finditer(text):
+        if opened is None:
+            key = _FIELD.match(text, found.end()) if found[0] in _CLOSING else None
+            opened = _Field(key[1], found[0]) if key else None
+        elif found[0] == opened.opening:
+            opened.depth += 1
+        elif found[0] == _CLOSING[opened.opening]:
+            opened.depth -= 1
+            if not opened.depth:
+                keys.update(dict.fromkeys(opened.links, opened.key))
+                opened = None
+    return opened
 
 
 def _until_close(tokens: Sequence[Token], opening: int) -> Iterator[Token]:
@@ -357,7 +429,7 @@ def _shown(tokens: Iterable[Token]) -> str:
 def _property_links(values: Mapping[str, object], block: str, starts: Sequence[int]) -> Iterator[Link]:
     ends: dict[str, int] = {}  # of the same link before, because both are in the order of the text
     for name, value in values.items():
-        for item in strings(value):
+        for key, item in keyed_strings(name, value):
             for inner in wikilinks(item):
                 if (parts := split_wikilink(inner)) is None:
                     continue
@@ -366,4 +438,4 @@ def _property_links(values: Mapping[str, object], block: str, starts: Sequence[i
                 at = max(block.find(written, ends.get(inner, 0)), block.find(written), 0)
                 ends[inner] = at + 1
                 cites = name.lower() in CITING_PROPERTIES
-                yield Link("property", *parts, bisect_right(starts, at), "", name, cites)
+                yield Link("property", *parts, bisect_right(starts, at), "", name, cites, type_of(key))

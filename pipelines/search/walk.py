@@ -21,13 +21,17 @@ from pipelines.search.thresholds import Thresholds
 from pipelines.store import Cache
 from pipelines.vault import files as vault
 
-RetainReason = Literal["seed", "above_prune_floor", "kept_despite_decay_zero"]
+RetainReason = Literal["seed", "above_prune_floor", "kept_despite_decay_zero", "of_type"]
 DropReason = Literal["below_prune_threshold", "beam_overflow", "decay_zero", "no_vector"]
 Stop = Literal["good_enough", "no_more_links", "budget_spent", "depth"]
 
 MOST_HOPS = 4
 MOST_PER_HOP = 10_000
 """Upper bound on the embeddings that a hop reads, for hubs of thousands of notes: docs/traversal.md, "Measured"."""
+
+
+MOST_OF_TYPES = 1_000
+"""The most notes of a walk that compares nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +172,9 @@ def _ways(edges: Iterable[Linked], walk: _Walk) -> dict[str, Linked]:
     """Return the edge that reaches each new note: from the frontier's best note, citations before other edges."""
     places = {path: place for place, path in enumerate(walk.frontier)}
 
-    def key(edge: Linked) -> tuple[int, str, str]:
-        return places[edge.target if edge.path == edge.source else edge.source], edge.kind, edge.source
+    def key(edge: Linked) -> tuple[int, str, str, bool, str]:
+        place = places[edge.target if edge.path == edge.source else edge.source]
+        return place, edge.kind, edge.source, edge.type is None, edge.type or ""
 
     ways: dict[str, Linked] = {}
     for edge in edges:
@@ -281,14 +286,15 @@ def explore(
     depth: int = MOST_HOPS,
     root: Path | None,
     hidden: Collection[str] = frozenset(),
+    types: Collection[str] = (),
 ) -> WalkResult:
     """Walk from notes of a domain towards notes that resemble a unit vector. Raises CacheError.
 
     A note whose file below `root` is gone is left out; with None (the vault is unavailable) files are not checked.
-    The walk does not come to `hidden` notes.
+    The walk does not come to `hidden` notes, and with `types` follows only edges of these, as `explore_types` does.
     """
     with cache.snapshot():
-        return _walk(domain, _Passages(cache), seeds, vector, effort, depth, root, hidden)
+        return _walk(domain, _Passages(cache), seeds, vector, effort, depth, root, hidden, types)
 
 
 def explore_from(
@@ -320,8 +326,9 @@ def _walk(
     depth: int,
     root: Path | None,
     hidden: Collection[str],
+    types: Collection[str] = (),
 ) -> WalkResult:
-    cache, unseen = passages.cache, {*domain.configuration, *hidden}
+    cache = passages.cache
 
     def weigh(paths: Sequence[str]) -> dict[str, float]:
         if domain.decay.mode == "off":
@@ -331,13 +338,64 @@ def _walk(
     known = cache.passages.note_facts(seeds)  # a seed may have been deleted since it was found
     found = beam_search(
         [path for path in seeds if path in known and path not in hidden],
-        lambda paths: [edge for edge in cache.graph.edges_at(paths) if edge.path not in unseen],
+        lambda paths: _edges(domain, cache, paths, hidden, types),
         partial(passages.measure, vector),
         weigh,
         effort,
         depth,
     )
     return found if root is None else _without_gone(found, cache, root)
+
+
+def _edges(
+    domain: Domain, cache: Cache, paths: Sequence[str], hidden: Collection[str], types: Collection[str]
+) -> list[Linked]:
+    """Return the edges at notes, without hidden ends; with `types`, those of these types as seen from the notes."""
+    unseen, back = {*domain.configuration, *hidden}, domain.relations.back
+    return [
+        edge
+        for edge in cache.graph.edges_at(paths)
+        if edge.path not in unseen
+        and (not types or (edge.type if edge.path == edge.target else back(edge.type)) in types)
+    ]
+
+
+def explore_types(
+    domain: Domain,
+    cache: Cache,
+    path: str,
+    types: Collection[str],
+    *,
+    depth: int,
+    root: Path | None,
+    hidden: Collection[str] = frozenset(),
+) -> WalkResult:
+    """Walk from a note along the edges of some types, and keep every note, best PageRank of a hop first.
+
+    An edge is walked backwards by the inverse of its type, or by the type itself where the domain names no inverse.
+    Nothing is compared, and no embedding read. The walk ends at 1,000 notes. Notes are left out as in `explore`.
+    Raises CacheError.
+    """
+    kept = {path: Kept(path, 0, None, 1.0, None, "seed")}
+    frontier, unread = [path], 0
+    stopped: Stop = "depth"
+    with cache.snapshot():
+        for hop in range(1, depth + 1):
+            ways: dict[str, Linked] = {}
+            edges = _edges(domain, cache, frontier, hidden, types)
+            for edge in sorted(
+                edges, key=lambda one: (-one.rank, one.path, one.kind, one.source, one.type or "")
+            ):
+                if edge.path not in kept:
+                    ways.setdefault(edge.path, edge)
+            frontier = list(ways)[: MOST_OF_TYPES - len(kept)]
+            unread = len(ways) - len(frontier)
+            kept |= {one: Kept(one, hop, None, 1.0, ways[one], "of_type") for one in frontier}
+            if unread or not frontier:
+                stopped = "budget_spent" if unread else "no_more_links"
+                break
+        found = WalkResult(tuple(kept.values()), (), 0, unread, stopped)
+        return found if root is None else _without_gone(found, cache, root)
 
 
 class _Passages:

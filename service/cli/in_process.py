@@ -107,7 +107,8 @@ def _names(view: View, asked: _RouteRequest) -> BaseModel:
 def _links(view: View, asked: _RouteRequest) -> BaseModel:
     from service.usecases.links import Links  # noqa: PLC0415
 
-    answer: BaseModel = getattr(Links(view), asked.route)(**asked.named)
+    named = {"types" if name == "type" else name: value for name, value in asked.named.items()}
+    answer: BaseModel = getattr(Links(view), asked.route)(**named)
     return answer
 
 
@@ -117,7 +118,7 @@ def _walk(view: View, asked: _RouteRequest) -> BaseModel:
     walks, named = Traversal(view), asked.named
     if asked.route == "deep":
         return walks.deep(asked.question(), named["mode"])
-    return walks.traverse(asked.subject, named["depth"], asked.question())
+    return walks.traverse(asked.subject, named["depth"], asked.question(), named.get("type", ()))
 
 
 def _context(view: View, asked: _RouteRequest) -> BaseModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -29,6 +30,14 @@ from service.usecases.text import counted
 
 app = click.Group()
 
+type_option = click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only links of this type, the key of the property or field that they are in.",
+)
+
 
 @app.command()
 @click.argument(
@@ -40,11 +49,13 @@ app = click.Group()
 @state_option
 @click.option("--broken", is_flag=True, help="Only links whose target does not exist.")
 @click.option("--ambiguous", is_flag=True, help="Only links that match several files.")
+@type_option
 @json_option
 def links(
     path: str | None,
     domain: str | None,
     limit: int,
+    types: tuple[str, ...],
     vault: Path | None,
     state: Path | None,
     *,
@@ -60,32 +71,47 @@ def links(
             raise click.UsageError("the links of a note are all listed; leave out the other options")
         client = client_of(options_given(vault, state))
         node = about_note(client, path, lambda name: node_at(client, name))
+        from pipelines.notes.links import types_of  # noqa: PLC0415 - rapidfuzz is slow to load
+
+        wanted, ends = types_of(types), ("outlinks", "unresolved", "backlinks")
+        shown = {name: [one for one in node[name] if not types or one.get("type") in wanted] for name in ends}
         if as_json:
-            print_json({name: node[name] for name in ("path", "outlinks", "unresolved", "backlinks")})
+            print_json({"path": node["path"], **shown})
         else:
-            _print_links_of(node)
+            _print_links_of(node["path"], **shown)
         return
-    wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
+    chosen = "broken" if broken else "ambiguous" if ambiguous else "any"
     client = client_of(options_given(vault, state))
-    answer = client.call("GET", "/links", state=wanted, domain=domain, limit=limit)
+    answer = client.call("GET", "/links", state=chosen, domain=domain, limit=limit, type=types)
     if as_json:
         print_json(answer)
     else:
         print_links(out, answer, limit)
 
 
-def _print_links_of(node: dict[str, Any]) -> None:
+def _print_links_of(
+    path: str,
+    outlinks: Sequence[Mapping[str, Any]],
+    unresolved: Sequence[Mapping[str, Any]],
+    backlinks: Sequence[Mapping[str, Any]],
+) -> None:
     """Print where a note links to, in the order of its text, and which notes link to it."""
-    path, broken = node["path"], node["unresolved"]
-    ends = [(link["line"], link["path"], "") for link in node["outlinks"]]
-    ends += [(link["line"], link["target"], "  (no file matches)") for link in broken]
-    for line, target, missing in sorted(ends):
-        out.say(f"{path}:{line} → {target}{missing}")
-    for link in node["backlinks"]:
-        out.say(f"{link['path']}:{link['line']} → {path}")
-    linked, linking = ({link["path"] for link in node[name]} for name in ("outlinks", "backlinks"))
-    said = f"links to {counted(len(linked), 'file')}" + (f" and to {len(broken)} missing" if broken else "")
+    ends = [(link["line"], link["path"], _relation(link)) for link in outlinks]
+    ends += [(link["line"], link["target"], f"{_relation(link)}  (no file matches)") for link in unresolved]
+    for line, target, more in sorted(ends):
+        out.say(f"{path}:{line} → {target}{more}")
+    for link in backlinks:
+        out.say(f"{link['path']}:{link['line']} → {path}{_relation(link)}")
+    linked, linking = ({link["path"] for link in several} for several in (outlinks, backlinks))
+    missing = f" and to {len(unresolved)} missing" if unresolved else ""
+    said = f"links to {counted(len(linked), 'file')}{missing}"
     out.print(f"{said}; {counted(len(linking), 'note links', 'notes link')} here", style="dim")
+
+
+def _relation(link: Mapping[str, Any]) -> str:
+    """Return a link's type as people read it, if it has one; a service from before an upgrade names none."""
+    found = link.get("relation") or link.get("type")
+    return f"  {found}" if found else ""
 
 
 @app.command()
@@ -102,7 +128,7 @@ def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: boo
         return
     for other in answer:
         shown = f"  {other['text']}" if other["text"] else ""
-        out.say(f"{other['path']}:{other['line']}  {other['kind']}{shown}")
+        out.say(f"{other['path']}:{other['line']}  {other['kind']}{_relation(other)}{shown}")
     notes = len({other["path"] for other in answer})
     out.print(f"{counted(notes, 'note links', 'notes link')} here", style="dim")
 
@@ -207,6 +233,7 @@ every_option = click.option(
 @click.option(
     "--query", help="Keep notes that resemble this question; default: notes that resemble the note."
 )
+@type_option
 @filter_options
 @every_option
 @vault_option
@@ -216,6 +243,7 @@ def traverse(
     path: str,
     depth: int,
     query: str | None,
+    types: tuple[str, ...],
     filters: Pairs,
     vault: Path | None,
     state: Path | None,
@@ -223,13 +251,18 @@ def traverse(
     every: bool,
     as_json: bool,
 ) -> None:
-    """Walk from a note along links, and keep the notes that resemble a question or the note."""
+    """Walk from a note along links, and keep the notes that resemble a question or the note.
+
+    With --type and without --query, every note that is reached is kept.
+    """
     from service.cli.render import print_walk  # noqa: PLC0415
 
     client = client_of(options_given(vault, state))
 
     def walk(found: str) -> Any:
-        return client.call("GET", f"/traverse/{quote(found)}", filters, depth=depth, q=query or None)
+        return client.call(
+            "GET", f"/traverse/{quote(found)}", filters, depth=depth, q=query or None, type=types
+        )
 
     answer = about_note(client, path, walk)
     if as_json:

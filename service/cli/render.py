@@ -174,6 +174,7 @@ def print_links(console: Console, answer: dict[str, Any], limit: int) -> None:
         line = Text(f"{link['path']}:{link['line']}", "cyan").append(f"  {written}", "bold")
         if link["meant"]:
             line.append(f" → {link['meant']}" + ("  (other files match, too)" if link["ambiguous"] else ""))
+            line.append(f"  {link['type']}" if link.get("type") else "", "dim")
         elif link["suggestions"]:
             line.append(f"  did you mean {', '.join(link['suggestions'])}", "yellow")
         console.print(line, soft_wrap=True)

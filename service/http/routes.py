@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from pipelines.context.block import Order
 from pipelines.context.compress import CompressionMode
 from pipelines.filters import Filters
+from pipelines.notes.links import LONGEST_TYPE
 from pipelines.question import read_question
 from pipelines.search.scopes import filters_of
 from pipelines.search.walk import MOST_HOPS
@@ -256,6 +257,13 @@ def add_requests(app: FastAPI, view: View, tasks: Tasks) -> None:
 
 _MOST_LINKS = 10_000
 _MOST_NODES = 20_000
+_MOST_TYPES = 20
+
+
+_Types = Annotated[
+    list[Annotated[str, Query(min_length=1, max_length=LONGEST_TYPE)]] | None,
+    Query(max_length=_MOST_TYPES, description="types of links: keys of properties and fields"),
+]
 
 
 def add_graph(app: FastAPI, view: View, page: Callable[[], HTMLResponse]) -> None:
@@ -267,9 +275,10 @@ def add_graph(app: FastAPI, view: View, page: Callable[[], HTMLResponse]) -> Non
         state: State = "any",
         domain: str | None = None,
         limit: Annotated[int, Query(ge=1, le=_MOST_LINKS)] = 500,
+        type: _Types = None,  # noqa: A002 - the name in the address
     ) -> LinksAnswer:
-        """List links: all, broken ones, or ambiguous ones that match several files."""
-        return graph.links(state, domain, limit)
+        """List links: all, broken ones, or ambiguous ones that match several files; of all types, or of some."""
+        return graph.links(state, domain, limit, type or ())
 
     @app.get("/orphans")
     def orphans(domain: str | None = None) -> OrphansAnswer:
@@ -288,12 +297,16 @@ def add_graph(app: FastAPI, view: View, page: Callable[[], HTMLResponse]) -> Non
         domain: str | None = None,
         community: int | None = None,
         limit: Annotated[int, Query(ge=1, le=_MOST_NODES)] = 5_000,
+        type: _Types = None,  # noqa: A002
     ) -> GraphAnswer | HTMLResponse:
-        """Return notes and edges for a map, best-ranked first. A browser gets the map itself."""
+        """Return notes and edges for a map, best-ranked first. A browser gets the map itself.
+
+        With types, only edges of these, and their notes.
+        """
         if "text/html" in request.headers.get("accept", ""):
             return page()
         response.headers["Vary"] = "Accept"
-        return graph.picture(domain, community, limit)
+        return graph.picture(domain, community, limit, type or ())
 
 
 # The routes of a block of passages for a language model.
@@ -465,13 +478,15 @@ def add_traversal(app: FastAPI, view: View) -> None:
         request: Request,
         depth: Annotated[int, Query(ge=1, le=MOST_HOPS)] = 2,
         q: Annotated[str | None, Query(min_length=1, max_length=LONGEST_QUERY)] = None,
+        type: _Types = None,  # noqa: A002
     ) -> TraverseAnswer:
         """Walk from a note along links in both directions, keeping notes that resemble the question or the note.
 
-        Every other parameter is a filter of the notes on the way, as in `GET /search`.
+        With types, only along links of these, and without a question every note that is reached is kept. Every other
+        parameter is a filter of the notes on the way, as in `GET /search`.
         """
-        question = read_question(q or "", filters_in(request, root, "depth", "q"))
-        return traversal.traverse(path, depth, question)
+        question = read_question(q or "", filters_in(request, root, "depth", "q", "type"))
+        return traversal.traverse(path, depth, question, type or ())
 
     @app.get("/deep")
     def deep(

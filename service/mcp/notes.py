@@ -154,6 +154,8 @@ _Entries = list[Group | Listed]
 def browse(library: Library, asked: Browse) -> Browsed:
     """List a part of the vault. Raises CursorError, FilterError, NotFoundError."""
     turn = library.turn("browse", asked)
+    if asked.type and asked.by != "backlinks":
+        raise FilterError("only backlinks have a `type`; leave it out, or browse by backlinks")
     found = _LISTS[asked.by](library, asked, turn)
     freshness, warnings = library.freshness()
     shown, cursor = turn.cut(found, asked.limit, freshness.generation)
@@ -213,9 +215,13 @@ def _backlinks(library: Library, asked: Browse, _: Turn) -> _Entries:
     note, filters = _note(library, asked), library.filters(asked)
     return [
         Listed.model_validate(
-            {**place(one.path, one.title, one.domain, (one.line, one.line)), "link": one.text}
+            {
+                **place(one.path, one.title, one.domain, (one.line, one.line)),
+                "link": one.text,
+                "type": one.type,
+            }
         )
-        for one in links_to(library.view, note, filters)
+        for one in links_to(library.view, note, filters, asked.type)
     ]
 
 

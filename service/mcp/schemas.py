@@ -213,16 +213,17 @@ class Browse(Paged, Filtered):
 
     by: Annotated[
         Literal["folder", "tag", "recent", "similar", "backlinks"],
-        Field(description="what to list; see the tool's description"),
+        Field(description="what to list"),
     ]
     of: Annotated[
         str | None,
         Field(
             min_length=1,
             max_length=LONGEST_NAME,
-            description="the folder or tag to look into; for similar and backlinks the note",
+            description="the folder, tag or note",
         ),
     ] = None
+    type: Annotated[Values, Field(description="only backlinks of these types")] = []
     limit: Annotated[int, Field(ge=1, le=100, description="how many entries")] = 30
 
 
@@ -231,10 +232,9 @@ class Traverse(Paged, Filtered):
 
     note: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME, description=_NOTE)] = None
     question: Annotated[Query | None, Field(description="what the notes on the way should be about")] = None
+    type: Values = []
     depth: Annotated[int, Field(ge=1, le=3, description="how many links away from `note`")] = 2
-    deep: Annotated[
-        bool, Field(description="without `note`: walk further, until the question is covered; slower")
-    ] = False
+    deep: Annotated[bool, Field(description="without `note`: walk further; slower")] = False
     limit: Annotated[int, Field(ge=1, le=100, description="how many notes")] = 30
 
     @model_validator(mode="after")
@@ -243,6 +243,8 @@ class Traverse(Paged, Filtered):
             raise ValueError(
                 "give `note` to walk from it, `question` to walk from what a search finds, or both"
             )
+        if self.type and self.note is None:
+            raise ValueError("along links of a `type` the walk starts at a note; name it in `note`")
         return self
 
 
@@ -490,12 +492,11 @@ class Listed(Place):
     """A note in a list, with what the list is about."""
 
     date: str | None = Field(
-        default=None, description="when the note was created; in a list of recent changes, when it changed"
+        default=None, description="when the note was created; of recent ones, when it changed"
     )
-    similarity: float | None = Field(
-        default=None, description="cosine similarity, in a list of similar notes"
-    )
-    link: str | None = Field(default=None, description="how it links, in a list of backlinks")
+    similarity: float | None = Field(default=None, description="cosine, of similar notes")
+    link: str | None = Field(default=None, description="how it links, of backlinks")
+    type: str | None = Field(default=None, description="of the link")
 
 
 class Group(BaseModel):
@@ -508,9 +509,9 @@ class Group(BaseModel):
 class Browsed(Answer):
     """The answer of `browse`."""
 
-    groups: list[Group] = Field(description="subfolders or tags; browse them by their name")
+    groups: list[Group] = Field(description="subfolders or tags")
     notes: list[Listed]
-    count: int = Field(description="how many groups and notes there are on all pages")
+    count: int = Field(description="of groups and notes on all pages")
 
     def places(self) -> Iterator[Place]:
         """Yield the listed notes."""
@@ -523,6 +524,7 @@ class Reached(Place):
     hop: int | None
     similarity: float | None
     by: str | None = Field(description="the link: source -> target; null: the walk started here")
+    type: str | None
     why: str
 
 
@@ -530,8 +532,8 @@ class Walked(Answer):
     """The answer of `traverse`."""
 
     notes: list[Reached]
-    dropped: int = Field(description="linked notes that were too far from the question or the note")
-    unread: int = Field(description="linked notes that were not examined")
+    dropped: int = Field(description="linked notes that were too far")
+    unread: int = Field(description="not examined")
     stopped: list[str] = Field(description="why each walk ended")
 
     def places(self) -> Iterator[Place]:

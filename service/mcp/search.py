@@ -96,7 +96,7 @@ def traverse(library: Library, asked: Traverse) -> Walked:
     question = read_question(asked.question or "", library.filters(asked))
     if asked.note is not None:
         path = meant_by(library, asked.note).path
-        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, question)]
+        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, question, asked.type)]
     else:
         mode: Mode = "deep" if asked.deep else "fast"
         parts = library.traversal.deep(question, mode).domains
@@ -127,6 +127,7 @@ def _reached(node: KeptNode, known: Collection[str]) -> Reached:
             "hop": node.hop,
             "similarity": node.similarity,
             "by": by,
+            "type": edge.type if by and edge else None,
             "why": node.retain_reason,
         }
     )

@@ -366,8 +366,8 @@ List notes without a question. `by` says how, `of` says where:
 
 | by | of | lists |
 |---|---|---|
-| folder | a folder, or nothing for the top | its subfolders with their numbers of notes, then its notes |
-| tag | a tag, or nothing | the notes with the tag, newest first; without a tag all tags, most frequent first |
+| folder | a folder, or nothing for the top | its subfolders, then its notes |
+| tag | a tag, or nothing | its notes, newest first; without one all tags, most frequent first |
 | recent | nothing | notes by their last change, newest first |
 | similar | a note | the notes nearest in meaning |
 | backlinks | a note | the notes that link to it, with the line of the link |
@@ -377,10 +377,11 @@ Each list takes the filters of `search`; `min_similarity` only with similar."""
 _TRAVERSE = """\
 Walk along the links of the vault, and keep the notes that are near in meaning.
 
-From a note: {"note": "Moats", "depth": 2}, with `question` to keep only what is about it. From a question:
-{"question": "how did moats erode", "deep": true} searches first and walks on until the question is covered; use it
-when `search` matched weakly, or when the answer is spread over several notes. `by` names the link to each note. With
-the filters of `search` the walk comes only to notes that pass."""
+From a note: {"note": "Moats", "depth": 2}, with `question` to keep only what is about it. With "type":
+["competes_with"] it follows only such links, and without `question` keeps all they reach. From a question:
+{"question": "how did moats erode", "deep": true} searches first and walks on until the question is covered: use it
+when `search` matched weakly, or the answer is spread over notes. `by` and `type` name the link to each note. With the
+filters of `search` the walk comes only to notes that pass."""
 
 _VERIFY = """\
 Check that notes contain your quotes, word for word, before you show them to the user.

@@ -90,13 +90,17 @@ class Service:
         return f"http://{LOOPBACK}:{self.port}"
 
     def call(self, method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
-        """Send a request and return the answer's JSON; `more` may repeat a parameter; None values are not sent.
+        """Send a request and return the answer's JSON; `more` may repeat a parameter, and so does a tuple of values.
 
-        Raises ServiceError, or the error that `refusal` returns.
+        None values are not sent. Raises ServiceError, or the error that `refusal` returns.
         """
-        params = urlencode(
-            [*((name, _text(value)) for name, value in named.items() if value is not None), *more]
+        own = (
+            (name, _text(one))
+            for name, value in named.items()
+            for one in (value if isinstance(value, tuple) else (value,))
+            if one is not None
         )
+        params = urlencode([*own, *more])
         connection, authorized = self.connect()
         try:
             connection.request(method, f"{path}?{params}" if params else path, headers=authorized)

@@ -41,12 +41,14 @@ class Node(BaseModel):
 
 
 class Edge(BaseModel):
-    """All links of one kind from one note to another, and how many they are."""
+    """All links of one kind and type from one note to another, and how many they are."""
 
     source: str
     target: str
     kind: str
     count: int
+    type: str | None = Field(description="what the target is to the source, if the source says so")
+    relation: str | None = Field(description="the type as people read it")
 
 
 class GraphAnswer(BaseModel):
@@ -101,11 +103,13 @@ Mode = Literal["fast", "deep", "compare"]
 
 
 class Way(BaseModel):
-    """The link by which a walk reached a note."""
+    """The link by which a walk reached a note; its type as in `Edge`."""
 
     kind: str
     source: str
     target: str
+    type: str | None
+    relation: str | None
 
 
 class WalkedNode(Node):

@@ -45,8 +45,8 @@ class NodeAnswer(BaseModel):
         },
         evergreen=False, warnings=[], links=[],
         outlinks=[
-            {"path": "Concepts/Pricing.md", "kind": "wikilink", "count": 2, "text": "pricing", "fragment": "",
-             "line": 14}
+            {"path": "Concepts/Pricing.md", "kind": "wikilink", "type": "rests_on", "count": 2, "text": "pricing",
+             "fragment": "", "line": 14, "relation": "rests on"}
         ],
         backlinks=[], unresolved=[],
         pagerank=0.0021, centrality=0.0114, community=3, community_label="pricing",
@@ -74,9 +74,11 @@ class NodeAnswer(BaseModel):
     warnings: list[str]
     links: list[dict[str, Any]]
     outlinks: list[dict[str, Any]] = Field(
-        description="files that it links to: one entry per file and kind of link, with a count"
+        description="files that it links to: one entry per file, kind and type of link, with a count"
     )
-    backlinks: list[dict[str, Any]] = Field(description="notes of any domain that link to it")
+    backlinks: list[dict[str, Any]] = Field(
+        description="notes of any domain that link to it; `type` as seen from this note"
+    )
     unresolved: list[dict[str, Any]] = Field(description="broken links: no file matches")
     pagerank: float | None = Field(description="null: the note has no link, or is not ranked yet")
     centrality: float | None

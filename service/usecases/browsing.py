@@ -13,6 +13,7 @@ from pipelines.cache import graph
 from pipelines.cache.cache import SqliteCache
 from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_no_question
 from pipelines.formats import format_of
+from pipelines.notes.links import types_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
 from service.schemas.notes import (
     Facet,
@@ -264,13 +265,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class LinkTo:
-    """A note that links to another, and the link as written in it."""
+    """A note that links to another, the link as written in it, and its type as seen from the other."""
 
     path: str
     title: str
     domain: str
     text: str
     line: int
+    type: str | None
 
 
 def in_folder(
@@ -349,21 +351,24 @@ def recently_changed(view: View, most: int, filters: Filters = NO_FILTERS) -> li
     return sorted(found, key=lambda note: note.at, reverse=True)[:most]
 
 
-def links_to(view: View, path: str, filters: Filters = NO_FILTERS) -> list[LinkTo]:
-    """Return the notes of any domain that link to a note and pass, each once, with the first link.
+def links_to(
+    view: View, path: str, filters: Filters = NO_FILTERS, types: Collection[str] = ()
+) -> list[LinkTo]:
+    """Return the notes of any domain that link to a note and pass, each once, with the first link that has a type.
 
-    Raises DomainNotFoundError, FilterError.
+    With `types`, only links of these. Raises DomainNotFoundError, FilterError.
     """
-    passing = _passing(view, filters)
+    passing, wanted = _passing(view, filters), types_of(types)
     found: list[LinkTo] = []
     for domain, cache in view.readers():
-        hidden = view.audience.hidden(domain.slug)
+        hidden, back = view.audience.hidden(domain.slug), domain.relations.back
         links: dict[str, graph.Neighbour] = {}
-        for link in cache.graph.backlinks(path):
-            links.setdefault(link.path, link)
+        for link in sorted(cache.graph.backlinks(path), key=lambda link: link.type is None):
+            if not wanted or back(link.type) in wanted:
+                links.setdefault(link.path, link)
         titles = {node.path: node.title for node in cache.graph.nodes(list(links))}
         found += [
-            LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line)
+            LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line, back(one.type))
             for one in links.values()
             if one.path not in hidden and (passing is None or one.path in passing)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -16,7 +16,7 @@ from pipelines.context import block
 from pipelines.context.block import LeftOut, Order, Packer, Packing, Tokens, estimated
 from pipelines.context.candidates import Candidate
 from pipelines.context.compress import CompressionMode
-from pipelines.context.recipes import Filled, Recipe, fill, read_recipe
+from pipelines.context.recipes import Filled, Neighbours, OfTypes, Recipe, fill, read_recipe
 from pipelines.errors import (
     DomainNotFoundError,
     EverindexError,
@@ -25,8 +25,10 @@ from pipelines.errors import (
     ScopesFileError,
 )
 from pipelines.question import Question
+from pipelines.search.rank import Source
 from pipelines.search.scopes import filters_of
 from pipelines.search.thresholds import best_match
+from pipelines.search.walk import explore_types
 from pipelines.vault import files
 from service.schemas.context import (
     DEFAULT_BUDGET,
@@ -44,6 +46,7 @@ from service.usecases.context_passages import (
     Gathered,
     RepeatedLines,
     candidate_of,
+    first_of,
     gather,
     most_notes,
     nearest_of,
@@ -355,7 +358,7 @@ def _gathered(view: View, slot: Filled, slug: str, cache: SqliteCache, path: str
     if slot.neighbours is None:
         return of_slot(Question(slot.query, slot.query, filters=filters))
     filters = replace(filters, domains=(slug,))
-    if slot.neighbours == "links":
+    if slot.neighbours != "community":
         question = Question(slot.query, slot.query, filters=filters)
         return _linked_with(view, slot, question, slug, path)
     view.audience.require_communities(slug)
@@ -367,7 +370,10 @@ def _gathered(view: View, slot: Filled, slug: str, cache: SqliteCache, path: str
 
 
 def _linked_with(view: View, slot: Filled, question: Question, slug: str, path: str) -> Gathered:
-    """Return the nearest passages of the notes that a note links to or is linked from."""
+    """Return the nearest passages of the notes that a note is linked with, directly or along links of some types.
+
+    Those along links of a type are there for that link, so they come also if nothing of them can be compared.
+    """
     page = view.page(question, 1)
     source = page.ranked.sources.get(slug)
     gathered = Gathered(page, warnings=[f"{name}: {why}" for name, why in page.ranked.failed.items()])
@@ -375,19 +381,36 @@ def _linked_with(view: View, slot: Filled, question: Question, slug: str, path: 
         return gathered
     hidden = view.audience.hidden(slug)
     gathered.hidden[slug] = hidden
-    ends = (
-        {edge.path for edge in source.cache.graph.edges_at([path])}
-        - {path, *source.domain.configuration}
-        - hidden
-    )
-    there = on_disk(view.resources, source.cache, sorted(ends))
+    reasons = _reasons(source, slot.neighbours, path, hidden)
+    there = on_disk(view.resources, source.cache, sorted(reasons))
     if not there:
-        raise _NoNeighboursError(f"{path} has no links to or from other notes")
+        types = slot.neighbours.types if isinstance(slot.neighbours, OfTypes) else ()
+        kind = f" of the type {' or '.join(types)}" if types else ""
+        raise _NoNeighboursError(f"{path} has no links{kind} to or from other notes")
     nearest = nearest_of(source, sorted(there), drop_noise=False)
+    if isinstance(slot.neighbours, OfTypes):
+        nearest = first_of(source, there - nearest.keys()) | nearest
     found = [
-        candidate_of(slug, row, "", max(_LEAST, cosine), f"linked with {path}", slot.heading)
+        candidate_of(slug, row, "", max(_LEAST, cosine), reasons[row.path], slot.heading)
         for row, cosine in nearest.values()
     ]
     gathered.matching = sorted(found, key=lambda one: -one.relevance)[: slot.k]
     gathered.rows = {(slug, row.path): [row] for row, _ in nearest.values()}
     return gathered
+
+
+def _reasons(source: Source, neighbours: Neighbours, path: str, hidden: Collection[str]) -> dict[str, str]:
+    """Return the notes that a note is linked with, and how each is."""
+    domain, cache = source.domain, source.cache
+    if not isinstance(neighbours, OfTypes):
+        ends = {edge.path for edge in cache.graph.edges_at([path])} - {path, *domain.configuration, *hidden}
+        return dict.fromkeys(ends, f"linked with {path}")
+    walk = explore_types(
+        domain, cache, path, neighbours.types, depth=neighbours.depth, root=None, hidden=hidden
+    )
+    edges = (note.edge for note in walk.kept if note.edge)
+    return {
+        edge.path: f"linked with {edge.source if edge.path == edge.target else edge.target}"
+        f" ({domain.relations.name(edge.type)})"
+        for edge in edges
+    }

@@ -309,6 +309,15 @@ def nearest_of(
     return {path: found for path, found in nearest.items() if not drop_noise or not is_noise(model, found[1])}
 
 
+def first_of(source: Source, paths: Collection[str]) -> dict[str, tuple[ChunkRow, float]]:
+    """Return the first passage of each note, where the filters allow it; 0 stands for its cosine."""
+    allowed = None if source.only is None else set(source.only)
+    ids = [
+        one for one in source.cache.notes.first_chunks(paths).values() if allowed is None or one in allowed
+    ]
+    return {row.path: (row, 0.0) for row in source.cache.passages.chunk_rows(ids).values()}
+
+
 # What compression and density need of the caches: the sentences' vectors, and the lines that folders repeat.
 
 

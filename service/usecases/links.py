@@ -16,7 +16,7 @@ from pipelines.cache.graph import may_be_broken
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.errors import AlreadyThereError, CacheMissingError, EvidenceNotFoundError, NotComparableError
 from pipelines.model import Domain
-from pipelines.notes.links import suggest
+from pipelines.notes.links import suggest, types_of
 from pipelines.question import Question, read_question
 from pipelines.search.operators import notes_that_fail, passing_chunks
 from pipelines.search.rank import Source
@@ -30,6 +30,7 @@ from pipelines.search.walk import (
     deep,
     explore,
     explore_from,
+    explore_types,
     fast,
     retrieve,
 )
@@ -87,10 +88,10 @@ class Links:
         """Return the notes whose files vanished, and which the index keeps for a while."""
         return self._view.resources.vanished().waiting(domain.slug)
 
-    def links(self, state: State, domain: str | None, limit: int) -> LinksAnswer:
+    def links(self, state: State, domain: str | None, limit: int, types: Collection[str] = ()) -> LinksAnswer:
         """List links by their state, without those in files that are gone; broken ones with suggestions.
 
-        Raises DomainNotFoundError.
+        `types`: only those of one of these types. Raises DomainNotFoundError.
         """
         readers = self._view.readers(domain)
         everywhere = self._view.readers()
@@ -99,7 +100,7 @@ class Links:
         names += self._former_names({path for _, path in names})
         found: list[LinkRow] = []
         for owner, cache in readers:
-            written = cache.graph.links_in_state(state, limit - len(found), gone)
+            written = cache.graph.links_in_state(state, limit - len(found), gone, types_of(types))
             there = on_disk(self._view.resources, cache, sorted({link.path for link in written}))
             for link in written:
                 if link.path not in there:
@@ -149,11 +150,14 @@ class Links:
         }
         return CommunitiesAnswer(communities=rows, isolated=isolated, methods=methods)
 
-    def picture(self, slug: str | None, community: int | None, limit: int) -> GraphAnswer:
+    def picture(
+        self, slug: str | None, community: int | None, limit: int, types: Collection[str] = ()
+    ) -> GraphAnswer:
         """Return the best-ranked notes, without those whose files are gone, and the edges among them.
 
-        Raises DomainNotFoundError.
+        With `types`, only the edges of these types among them, and their notes. Raises DomainNotFoundError.
         """
+        wanted = types_of(types)
         nodes: list[Node] = []
         edges: list[Edge] = []
         truncated = False
@@ -162,8 +166,9 @@ class Links:
             truncated = truncated or len(best) > limit - len(nodes)
             there = on_disk(self._view.resources, cache, best)
             chosen = [path for path in best[: limit - len(nodes)] if path in there]
-            nodes += _nodes(domain, cache, chosen)
-            edges += _edges(cache, chosen)
+            edges += (own := _edges(domain, cache, chosen, wanted))
+            ends = {end for edge in own for end in (edge.source, edge.target)}
+            nodes += _nodes(domain, cache, [path for path in chosen if not wanted or path in ends])
         return GraphAnswer(nodes=nodes, edges=edges, truncated=truncated)
 
 
@@ -171,8 +176,13 @@ def _nodes(domain: Domain, cache: SqliteCache, paths: list[str]) -> list[Node]:
     return [Node(**asdict(found), domain=domain.slug) for found in cache.graph.nodes(paths)]
 
 
-def _edges(cache: SqliteCache, paths: list[str]) -> list[Edge]:
-    return [Edge(**asdict(found)) for found in cache.graph.edges_among(paths)]
+def _edges(domain: Domain, cache: SqliteCache, paths: list[str], types: Collection[str]) -> list[Edge]:
+    """Return the edges among notes; with `types`, those that have one of these from either end."""
+    return [
+        Edge(**asdict(found), relation=domain.relations.name(found.type))
+        for found in cache.graph.edges_among(paths)
+        if not types or not {found.type, domain.relations.back(found.type)}.isdisjoint(types)
+    ]
 
 
 # Export the graph of a vault to a file.
@@ -224,11 +234,13 @@ class Traversal:
         self._view = view
         self._resources = view.resources
 
-    def traverse(self, path: str, depth: int, question: Question) -> TraverseAnswer:
-        """Walk from a note, whatever it is, over notes that pass the filters.
+    def traverse(
+        self, path: str, depth: int, question: Question, types: Collection[str] = ()
+    ) -> TraverseAnswer:
+        """Walk from a note, whatever it is, over notes that pass the filters; with `types`, along these edges alone.
 
-        A question without a text stands for what the note says. Raises NoteNotFoundError, NotComparableError,
-        DomainNotFoundError.
+        A question without a text stands for what the note says; with `types`, every note that is reached is kept
+        then. Raises NoteNotFoundError, NotComparableError, DomainNotFoundError.
         """
         for slug in question.filters.domains:
             named_domains(self._resources, slug)
@@ -239,7 +251,10 @@ class Traversal:
         if vector is None and question.filters.min_similarity is not None:
             compared = mean_vector(cache.notes.vectors_of(path))
         left_out = self._left_out(domain, cache, question, compared)
-        return self._traverse(domain, cache, path, depth, question.text or None, vector, {*left_out} - {path})
+        hidden = {*left_out} - {path}
+        return self._traverse(
+            domain, cache, path, depth, question.text or None, vector, hidden, types_of(types)
+        )
 
     def _left_out(
         self, domain: Domain, cache: SqliteCache, question: Question, vector: Vector | None
@@ -261,20 +276,24 @@ class Traversal:
         query: str | None,
         vector: Vector | None,
         hidden: Collection[str],
+        types: Collection[str],
     ) -> TraverseAnswer:
         root = self._resources.root if self._resources.present() else None
         effort = fast(thresholds_of(cache.meta.model), by_note=vector is None)
+        how: dict[str, Any] = {"depth": depth, "root": root, "hidden": hidden}
         started = time.perf_counter()
-        found = (
-            explore_from(domain, cache, path, effort, depth=depth, root=root, hidden=hidden)
-            if vector is None
-            else explore(domain, cache, [path], vector, effort, depth=depth, root=root, hidden=hidden)
-        )
+        found: WalkResult | None
+        if vector is not None:
+            found = explore(domain, cache, [path], vector, effort, types=types, **how)
+        elif types:
+            found = explore_types(domain, cache, path, types, **how)
+        else:
+            found = explore_from(domain, cache, path, effort, **how)
         if found is None:
             raise NotComparableError(
                 f"{path} has no vector to compare with (it is not embedded yet); ask with a question (q)",
             )
-        walk = _walk(domain, cache, found, effort, started)
+        walk = _walk(domain, cache, found, effort, started, types)
         return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
 
     def deep(self, asked: Question, mode: Mode) -> DeepAnswer:
@@ -347,7 +366,14 @@ class Traversal:
         return vector
 
 
-def _walk(domain: Domain, cache: SqliteCache, found: WalkResult, effort: Effort, started: float) -> Walk:
+def _walk(
+    domain: Domain,
+    cache: SqliteCache,
+    found: WalkResult,
+    effort: Effort,
+    started: float,
+    types: Collection[str] = (),
+) -> Walk:
     kept = [note.path for note in found.kept]
     looked_at = [*kept, *(note.path for note in found.dropped)]
     points = {point.path: asdict(point) for point in cache.graph.nodes(looked_at)}
@@ -360,13 +386,21 @@ def _walk(domain: Domain, cache: SqliteCache, found: WalkResult, effort: Effort,
             "similarity": None if note.similarity is None else round(note.similarity, 4),
             "decay_weight": note.decay_weight,
             "decay_zero": note.decay_weight <= 0,
-            "edge": Way(kind=edge.kind, source=edge.source, target=edge.target) if edge else None,
+            "edge": Way(
+                kind=edge.kind,
+                source=edge.source,
+                target=edge.target,
+                type=edge.type,
+                relation=domain.relations.name(edge.type),
+            )
+            if edge
+            else None,
         }
 
     # A note that was deleted this moment has no point any more.
     return Walk(
         nodes=[KeptNode(**facts(n), retain_reason=n.reason) for n in found.kept if n.path in points],
-        edges=[Edge(**asdict(edge)) for edge in cache.graph.edges_among(kept)],
+        edges=_edges(domain, cache, kept, types),
         dropped=[DroppedNode(**facts(n), drop_reason=n.reason) for n in found.dropped if n.path in points],
         embeddings_read=found.embeddings,
         unread=found.unread,

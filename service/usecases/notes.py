@@ -282,12 +282,13 @@ _EVIDENCE = 5
 
 @dataclass(frozen=True, slots=True)
 class LinkedNote:
-    """A note at the other end of links: how many there are, and on which line the first one is."""
+    """A note at the other end of links: how many there are, on which line the first is, and their types in words."""
 
     path: str
     title: str
     line: int
     count: int
+    relations: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,8 @@ class OpenNote:
 
     `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
     target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
-    `node` is None while nothing of the note is indexed. `links` are those of a document that is not Markdown.
+    `node` is None while nothing of the note is indexed. `links` are those of a document that is not
+    Markdown, and of Markdown those that have a type.
     """
 
     path: str
@@ -360,7 +362,9 @@ class Reader:
             documents=self._documents(named),
             standing=self._view.why(path),
             node=node,
-            links=self._linked(node.outlinks) if node and not markdown else [],
+            links=self._linked(link for link in node.outlinks if link["type"] or not markdown)
+            if node
+            else [],
             backlinks=self._linked(node.backlinks) if node else [],
             similar=self._names.similar(path, _SIMILAR).results if node else [],
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
@@ -377,11 +381,16 @@ class Reader:
         """Return each note at the other end of these links once, by its title, without files that are no notes."""
         lines: dict[str, list[int]] = {}
         counts: dict[str, int] = {}
+        relations: dict[str, dict[str, None]] = {}
         for link in links:
             lines.setdefault(link["path"], []).append(link["line"])
             counts[link["path"]] = counts.get(link["path"], 0) + link["count"]
+            relations.setdefault(link["path"], {}).update(dict.fromkeys(filter(None, [link["relation"]])))
         titles = {
             note.path: note.title for _, cache in self._view.readers() for note in cache.graph.nodes(lines)
         }
-        found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
+        found = [
+            LinkedNote(path, title, min(lines[path]), counts[path], tuple(relations[path]))
+            for path, title in titles.items()
+        ]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))

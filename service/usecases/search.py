@@ -711,13 +711,18 @@ class View:
         raise self.no_such_note(path)
 
     def backlinks(self, path: str) -> list[dict[str, Any]]:
-        """Return the notes of any domain that link to a file, without those whose files are gone."""
+        """Return the notes of any domain that link to a file, without those whose files are gone.
+
+        The type of a link is that of its inverse, if its domain names one: it is seen from its target.
+        """
         linking: list[dict[str, Any]] = []
         for domain, cache in self.readers():
+            back, name = domain.relations.back, domain.relations.name
             found = cache.graph.backlinks(path)
             there = on_disk(self.resources, cache, [one.path for one in found])
             linking += [
-                asdict(one) | {"domain": domain.slug}
+                asdict(one)
+                | {"domain": domain.slug, "type": back(one.type), "relation": name(back(one.type))}
                 for one in found
                 if one.path in there and self.audience.sees(domain.slug, one.path)
             ]

@@ -55,7 +55,7 @@ from workers.resources import Resources, chosen_chunking, recorded_model
 Backlinks = Callable[[str], list[dict[str, Any]]]
 
 
-_WRITTEN = ("kind", "target", "fragment", "text", "line", "section", "property")
+_WRITTEN = ("kind", "target", "fragment", "text", "line", "section", "property", "type")
 """What an answer shows of a link as it is written."""
 
 
@@ -78,7 +78,11 @@ def describe_note(
         **asdict(node) | {"dates": dates_of(node)},
         domain=domain.slug,
         links=[{name: getattr(link, name) for name in _WRITTEN} for link in written],
-        outlinks=[asdict(other) for other in cache.graph.outlinks(path) if other.path in named],
+        outlinks=[
+            asdict(other) | {"relation": domain.relations.name(other.type)}
+            for other in cache.graph.outlinks(path)
+            if other.path in named
+        ],
         backlinks=backlinks(path),
         unresolved=[
             asdict(replace(link, meant=None, ambiguous=False))

@@ -115,7 +115,9 @@ def way_to(node: Mapping[str, Any], start: str) -> str:
         return start
     back = edge["source"] == node["path"]
     phrase = (_BACK_EDGES if back else _EDGES)[edge["kind"]]
-    return f"{counted(node['hop'], 'link')} away, {phrase.format(edge['target'] if back else edge['source'])}"
+    relation = f" ({edge['relation']})" if edge.get("relation") else ""
+    other = edge["target"] if back else edge["source"]
+    return f"{counted(node['hop'], 'link')} away, {phrase.format(other)}{relation}"
 
 
 def why_kept(node: Mapping[str, Any]) -> str:

@@ -61,6 +61,7 @@ def make_stage(folder: Path, model: Path, *, notes: int, jobs: int) -> Stage:
 
 def _write_vault(root: Path, notes: int) -> None:
     subjects = ("garden", "soil", "compost", "winter", "river", "market", "bread", "sleep", "paper", "code")
+    typed = "feeds: '[[Soil 11]]'\n"
     for number in range(notes):
         subject = subjects[number % len(subjects)]
         folder = root / ("fitness" if number % 5 == 0 else f"{subject.title()}s")
@@ -69,7 +70,7 @@ def _write_vault(root: Path, notes: int) -> None:
             f"[[{subject.title()} {n}]]" for n in (number + 10, number + 30, number - 20) if 0 <= n < notes
         )
         (folder / f"{subject.title()} {number}.md").write_text(
-            f"---\ntags: [{subject}]\n---\n# {subject.title()} {number}\n\n"
+            f"---\ntags: [{subject}]\n{typed if number == 1 else ''}---\n# {subject.title()} {number}\n\n"
             f"The {subject} in {number}: soil and compost, a line to the river. See {near}.\n\n## More\n\nbread and sleep\n"
         )
     (root / "_domains.yaml").write_text(_DOMAINS)

@@ -214,3 +214,21 @@ def test_the_map_is_accessible(open_map, axe, screenshots, look):
     found = axe.run(page, options={"resultTypes": ["violations"]} | RULES[look]).response["violations"]
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+
+
+def test_a_chosen_note_says_the_types_of_its_links_and_each_type_has_a_map(open_map):
+    page = open_map("/graph#Soils/Soil%201.md")
+    links = page.locator("#panel a.type")
+    links.wait_for()
+    assert links.all_inner_texts() == ["feeds"]
+    assert links.get_attribute("href") == "?type=feeds#Soils/Soil%201.md"
+    page.wait_for_timeout(1_000)  # it moves
+    assert "feeds" in {one["text"] for one in written(page)}
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(500)
+    assert "feeds" not in {one["text"] for one in written(page)}
+    page.goto("/graph?type=feeds#Soils/Soil%2011.md")
+    page.locator("#facts", has_text="2 notes · 1 link").wait_for()
+    links.wait_for()
+    assert page.locator("#panel h2.in").inner_text() == "Linked from 1 note"
+    assert page.locator("#panel h2.out").inner_text() == "Links to no notes"

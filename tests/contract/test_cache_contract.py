@@ -753,6 +753,23 @@ def test_a_deleted_note_takes_its_edges_along_and_an_edit_replaces_them(cache):
     assert (list(cache.graph.read().edges), cache.graph.edges_at(["c.md"])) == ([], [])
 
 
+def test_an_edge_has_the_type_of_its_link_and_a_pair_linked_twice_counts_as_before(cache):
+    save(cache, "b.md", "bread")
+    save(cache, "a.md", "[[b]] and (made of:: [[b]], [[b]]) and [[gone]] (x:: [[gone]])")
+    assert [(edge.kind, edge.count) for edge in cache.graph.read().edges] == [("wikilink", 3)]
+    assert [(edge.type, edge.count) for edge in cache.graph.read_edges()] == [(None, 1), ("made_of", 2)]
+    assert {(edge.source, edge.target, edge.type) for edge in cache.graph.edges_at(["b.md"])} == {
+        ("a.md", "b.md", None),
+        ("a.md", "b.md", "made_of"),
+    }
+    missing = [(link.type, link.meant) for link in cache.graph.links_of("a.md") if link.target == "gone"]
+    assert missing == [(None, None), ("x", None)]
+    save(cache, "gone.md", "found")
+    assert {edge.type for edge in cache.graph.edges_at(["gone.md"])} == {None, "x"}
+    save(cache, "a.md", "(part of:: [[b]])")
+    assert [edge.type for edge in cache.graph.edges_at(["b.md"])] == ["part_of"]
+
+
 def test_ranks_are_behind_when_edges_change_and_due_when_they_are_quiet(cache, clock):
     assert not cache.edges.ranks_behind()
     save(cache, "b.md", "bread")

@@ -105,6 +105,53 @@ def test_the_options_of_records_are_checked_before_any_is_read(stated, message):
     assert f"a.documents.yaml.{message}" in refusal(f"a:\n  documents: {{yaml: {{{stated}}}}}\n")
 
 
+def test_a_relation_has_an_inverse_both_ways_and_a_name():
+    (domain,) = parse(
+        "a:\n  relations:\n    Supplied By: {inverse: Supplies, name: is supplied by}\n    rival: {inverse: rival}\n"
+        "    up: {inverse: down}\n    down: {inverse: below}"
+    )
+    seen = {
+        kind: domain.relations.back(kind)
+        for kind in ("supplied_by", "supplies", "rival", "up", "down", "x", None)
+    }
+    assert seen == {
+        "supplied_by": "supplies",
+        "supplies": "supplied_by",
+        "rival": "rival",
+        "up": "down",
+        "down": "below",
+        "x": "x",
+        None: None,
+    }
+    assert [domain.relations.name(kind) for kind in ("supplied_by", "as_is", None)] == [
+        "is supplied by",
+        "as is",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("[supplier]", "a.relations: Input should be a valid dictionary"),
+        ("{supplier: customer}", "a.relations.supplier: "),
+        (
+            "{supplier: {inverses: customer}}",
+            "a.relations.supplier.inverses: unknown key; did you mean 'inverse'?",
+        ),
+        ("{supplier: {name: ''}}", "a.relations.supplier.name: String should have at least 1 character"),
+        ("{supplier: {inverse: ' '}}", "a.relations: a type has 1 to 100 characters, not ' '"),
+        (f"{{{'x' * 101}: {{inverse: y}}}}", "a.relations: a type has 1 to 100 characters, not 'xxxxxxx"),
+        (
+            "{" + ", ".join(f"k{n}: {{}}" for n in range(101)) + "}",
+            "a.relations: Dictionary should have at most 100",
+        ),
+    ],
+)
+def test_a_relation_that_is_none_is_refused(stated, message):
+    assert message in refusal(f"a:\n  relations: {stated}\n")
+
+
 def test_a_preset_gives_the_source_documents_stack():
     (domain,) = parse("vault: {legacy: true, preset: source}")
     assert domain == Domain(

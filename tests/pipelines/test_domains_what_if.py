@@ -71,6 +71,7 @@ def test_a_vault_without_domains_can_be_asked_otherwise_too(given):
         ("path=notes", "both own"),
         ("llm=off", "no answer depends on it"),
         ("taxonomy=words.md", "no answer depends on it"),
+        ("relations={up: {inverse: down}}", "no answer depends on it"),
         ("graph.mode=lift", "nothing to compare"),
         ("..=1", "finance."),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -15,6 +16,7 @@ from pipelines.documents.readers.record_values import Leaf, Limit, Lines, Typed,
 from pipelines.formats import format_of
 from pipelines.model import Locator
 from pipelines.notes.frontmatter import split_wikilink
+from pipelines.notes.links import type_of
 from pipelines.notes.privacy import PRIVATE, named
 
 # Flatten the sections of a record into lines that people and embedding models read. Pure.
@@ -285,15 +287,9 @@ def at(record: dict[str, Value], path: str) -> Value:
     return value
 
 
-def file_names(value: Value) -> list[str]:
-    """Return the texts in a value that are names of files in a format that can be indexed."""
-    if isinstance(value, dict):
-        return [name for item in value.values() for name in file_names(item)]
-    if isinstance(value, list):
-        return [name for item in value for name in file_names(item)]
-    if not isinstance(value, str) or "://" in value or "[[" in value or len(value.splitlines()) != 1:
-        return []
-    return [storable(value.strip())] if format_of(value.strip()) else []
+def _is_file_name(text: str) -> bool:
+    """Say whether a text is the name of a file in a format that can be indexed."""
+    return "://" not in text and "[[" not in text and len(text.splitlines()) == 1 and bool(format_of(text))
 
 
 def _is_short(value: Value) -> bool:
@@ -521,32 +517,50 @@ def _gathered(
 
 def _file_links(records: list[dict[str, Value]]) -> Iterator[DocumentLink]:
     """Yield the files that `_links` and `_graph` name; they have no place in the text."""
-    names = (name for record in records for key in _LINKING for name in file_names(record.get(key)))
-    for name in dict.fromkeys(names):
-        yield DocumentLink(name, 0)
+    found = (
+        (text.strip(), type_of(key))
+        for record in records
+        for linking in _LINKING
+        for key, text in _strings(record.get(linking), "")
+        if _is_file_name(text.strip())
+    )
+    for name, relation in dict.fromkeys(found):
+        yield DocumentLink(name, 0, type=relation)
 
 
 def _wikilinks(documents: list[Value], text: str) -> Iterator[DocumentLink]:
-    """Yield the `[[links]]` of the text, and those of values that are no text."""
-    in_text = set()
+    """Yield the `[[links]]` of the text, and those of values that are no text, each typed by its nearest key."""
+    keys: dict[str, deque[str]] = {}
+    for key, value in _strings(documents, ""):
+        for match in _WIKILINK.finditer(value):
+            keys.setdefault(match[0], deque()).append(key)
+    known = set()
     for match in _WIKILINK.finditer(text):
-        in_text.add(match[0])
-        yield from _link(match, match.start())
-    elsewhere = (match for value in _strings(documents) for match in _WIKILINK.finditer(value))
-    for match in {match[0]: match for match in elsewhere if match[0] not in in_text}.values():
-        yield from _link(match, 0)
+        left = keys.get(match[0])
+        key = left.popleft() if left else ""
+        known.add((match[0], key))
+        yield from _link(match, match.start(), key)
+    elsewhere = ((written, key) for written, left in keys.items() for key in left)
+    for written, key in dict.fromkeys(elsewhere):
+        found = _WIKILINK.fullmatch(written)
+        if found and (written, key) not in known:
+            yield from _link(found, 0, key)
 
 
-def _link(match: re.Match[str], at: int) -> Iterator[DocumentLink]:
+def _link(match: re.Match[str], at: int, key: str) -> Iterator[DocumentLink]:
     link = split_wikilink(match["inner"])
     if link is not None:
         target, fragment, shown = link
-        yield DocumentLink(target, at, fragment, shown, bool(match["embed"]))
+        yield DocumentLink(target, at, fragment, shown, bool(match["embed"]), type_of(key))
 
 
-def _strings(value: Value) -> Iterator[str]:
+def _strings(value: Value, key: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value with their nearest keys; what is below a key that is never text comes last."""
     if isinstance(value, str):
-        yield storable(value)
-    elif isinstance(value, (dict, list)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item)
+        yield key, storable(value)
+    elif isinstance(value, dict):
+        for name, item in sorted(value.items(), key=lambda one: one[0].startswith("_")):
+            yield from _strings(item, storable(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item, key)

@@ -1,16 +1,18 @@
 // The answers of /graph and /communities as the map wants them: notes that know their neighbours, in groups.
 //
-// A note: {id, path, title, domain, pagerank, community, out, in, group, size}.
+// A note: {id, path, title, domain, pagerank, community, out, in, types, group, size}. `types` has, by the id of a note
+// that it links to, the types of these links with their words.
 // A group: {number, label, about, best, known, count, members}, largest first. `known` says that it is a community of
 // the index; `best` is its best note, by whose title (`label`) it goes, and `about` is what the index calls it.
 
 export function read(picture, communities) {
   const ids = new Map(picture.nodes.map((node, id) => [node.path, id]));
-  const notes = picture.nodes.map((node, id) => ({ ...node, id, out: [], in: [] }));
+  const notes = picture.nodes.map((node, id) => ({ ...node, id, out: [], in: [], types: new Map() }));
   const linked = new Set();
-  for (const { source, target } of picture.edges) {
+  for (const { source, target, type, relation } of picture.edges) {
     const [from, to] = [notes[ids.get(source)], notes[ids.get(target)]];
-    if (linked.has(`${from.id} ${to.id}`)) continue; // the same two notes, by a link of another kind
+    if (type) from.types.set(to.id, (from.types.get(to.id) ?? new Map()).set(type, relation));
+    if (linked.has(`${from.id} ${to.id}`)) continue; // the same two notes, by a link of another kind or type
     linked.add(`${from.id} ${to.id}`);
     from.out.push(to);
     to.in.push(from);
@@ -26,6 +28,9 @@ export function read(picture, communities) {
   }
   return { notes, groups };
 }
+
+// The types of the links from a note to another, with their words.
+export const typesOf = (from, to) => [...(from.types.get(to.id) ?? [])];
 
 // Put every note into a group: its community; without one, that of the notes it hangs together with.
 function gather(notes, labels, manyDomains) {

@@ -1,5 +1,7 @@
 // The panel beside the map: the chosen note with its neighbours, and the legend.
 
+import { typesOf } from "/static/graph-data.js";
+
 export const COLOURS = 12; // communities with a colour of their own (--c0 ... in graph.css); the others are grey
 
 const $ = (selector) => document.querySelector(selector);
@@ -21,18 +23,26 @@ export function fillPanel(note, choose) {
   for (const [side, word] of [["out", "Links to"], ["in", "Linked from"]]) {
     const others = [...note[side]].sort((a, b) => b.size - a.size || a.title.localeCompare(b.title));
     panel.querySelector(`h2.${side}`).textContent = `${word} ${others.length || "no"} ${others.length === 1 ? "note" : "notes"}`;
-    panel.querySelector(`ul.${side}`).replaceChildren(...others.map((other) => neighbourRow(other, choose)));
+    panel.querySelector(`ul.${side}`).replaceChildren(...others.map((other) => {
+      return neighbourRow(other, choose, side === "out" ? typesOf(note, other) : typesOf(other, note));
+    }));
   }
   panel.scrollTop = 0;
 }
 
-function neighbourRow(note, choose) {
+function neighbourRow(note, choose, types) {
   const button = element("button");
   button.append(swatch(note.group), element("span", note.title));
   button.title = note.path;
   button.onclick = () => choose(note);
   const row = element("li");
   row.append(button);
+  for (const [type, words] of types) {
+    const link = element("a", words, "type");
+    link.href = `?type=${encodeURIComponent(type)}${location.hash}`; // that of the chosen note
+    link.title = "Show only links of this type";
+    row.append(link);
+  }
   return row;
 }
 

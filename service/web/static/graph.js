@@ -2,7 +2,7 @@
 // Without WebGL nothing is drawn, but finding a note and walking along its links still works.
 
 import { decoded } from "/static/address.js";
-import { read } from "/static/graph-data.js";
+import { read, typesOf } from "/static/graph-data.js";
 import { setUpFinder } from "/static/graph-find.js";
 import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, plural } from "/static/graph-panel.js";
 import { drawNames, forgetNames, takePlace } from "/static/graph-names.js";
@@ -79,6 +79,7 @@ function drawNote(id, data) {
 function drawEdge(edge, data) {
   const [a, b] = graph.extremities(edge).map((id) => notes[id]);
   if (chosen) return a === chosen || b === chosen ? { ...data, color: colours.thread, zIndex: 1 } : { ...data, hidden: true };
+  data = { ...data, label: "" }; // only what leads to a chosen note says of which type it is
   if (focus !== null && (isFaded(a) || isFaded(b))) return { ...data, hidden: true };
   return { ...data, color: a.group === b.group ? a.group.thread : colours.edge, zIndex: a.group === b.group ? 1 : 0 };
 }
@@ -125,14 +126,20 @@ function drawLabel(context, data, settings) {
   context.fillText(data.label, x, y);
 }
 
+function labelOf(one, other) {
+  const words = [...typesOf(one, other), ...typesOf(other, one)].map(([, word]) => word);
+  return [...new Set(words)].join(", ");
+}
+
 function draw({ x, y, discs }) {
   discs.forEach((disc, number) => Object.assign(groups[number], disc));
   graph = new graphology.UndirectedGraph();
   const scale = Math.min(1, Math.max(0.6, innerWidth / 900));
   for (const { id, size, title } of notes) graph.addNode(id, { x: x[id], y: y[id], size: size * scale, label: title });
-  for (const note of notes) for (const other of note.out) graph.mergeEdge(note.id, other.id);
+  for (const note of notes) for (const other of note.out) graph.mergeEdge(note.id, other.id, { label: labelOf(note, other) });
   sigma = new Sigma(graph, $("#map"), {
     nodeReducer: drawNote, edgeReducer: drawEdge, zIndex: true, edgeProgramClasses: { line: Sigma.rendering.EdgeLineProgram },
+    renderEdgeLabels: notes.some((note) => note.types.size), edgeLabelSize: 11, edgeLabelColor: { color: colours.quiet },
     labelFont: "system-ui, sans-serif", labelSize: 12, labelDensity: 0.6,
     labelGridCellSize: 140, labelRenderedSizeThreshold: notes.length < 150 ? 0 : 9,
     defaultDrawNodeLabel: drawLabel, defaultDrawNodeHover: drawHover,
@@ -270,7 +277,8 @@ function describe(picture, { communities, isolated }) {
   if (picture.truncated) facts.push(`only the best-ranked${all > notes.length ? ` of ${plural(all, "note")}` : ""} are drawn`);
   const unranked = Object.values(isolated).reduce((sum, count) => sum + count, 0);
   const absent = unranked - notes.filter((note) => note.community === null).length;
-  const filtered = new URLSearchParams(location.search).has("community");
+  const asked = new URLSearchParams(location.search);
+  const filtered = asked.has("community") || asked.has("type");
   const others = Object.keys(isolated).length > 1 ? "other notes of their domain" : "other notes";
   if (!filtered && absent > 0) facts.push(`${plural(absent, "note")} without links to ${others} left out`);
   $("#facts").textContent = facts.join(" · ");
@@ -342,6 +350,7 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     readColours();
     showLegend();
+    sigma?.setSetting("edgeLabelColor", { color: colours.quiet });
     redraw();
     if (chosen) fillPanel(chosen, walk);
   });

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.context.recipes import Slot, fill, parse, read_recipe
+from pipelines.context.recipes import OfTypes, Slot, fill, parse, read_recipe
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
 from pipelines.question import read_question
 
@@ -28,6 +28,20 @@ def test_a_recipe_is_read():
     recipe = parse(GOOD)["pre-analysis"]
     assert (recipe.budget, recipe.compress, len(recipe.slots)) == (4_000, "light", 3)
     assert (recipe.slots[1].neighbours, recipe.slots[1].k) == ("community", 2)
+
+
+@pytest.mark.parametrize(
+    ("written", "types", "depth"),
+    [
+        ("{type: Competes With}", ("competes_with",), 1),
+        ("{type: [ticker, bias], depth: 2}", ("bias", "ticker"), 2),
+    ],
+)
+def test_neighbours_by_type_are_read(written, types, depth):
+    (slot,) = parse(f"a: {{slots: [{{neighbours: {written}}}]}}")["a"].slots
+    assert isinstance(slot.neighbours, OfTypes)
+    assert (slot.neighbours.types, slot.neighbours.depth) == (types, depth)
+    assert fill(slot, {}, "NVDA").heading == f"neighbours by {' and '.join(types)}"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +77,14 @@ def test_a_recipe_is_read():
         ("a: {slots: [x]}", "a.slots[1]: expected a list of one to 10 slots, each with `query`"),
         (
             "a: {slots: [{query: x, neighbours: all}]}",
-            "a.slots[1].neighbours: expected `links` or `community`; it is 'all'",
+            "a type or a list of types, and `depth` from 1 to 4; it is 'all'",
         ),
+        (
+            "a: {slots: [{neighbours: {type: []}}]}",
+            "a.slots[1].neighbours: expected `links`, `community`, or",
+        ),
+        ("a: {slots: [{neighbours: {type: b, depth: 5}}]}", "a.slots[1].neighbours: expected"),
+        ("a:\n  slots:\n    - {neighbours: {typ: b}}", "_contexts.yaml:3: a.slots[1].neighbours: expected"),
         (
             "a: {slots: [{query: x}], budget: 1}",
             "a.budget: expected a whole number of tokens from 200 to 200000; it is 1",

@@ -14,7 +14,7 @@ from pipelines.model import Block, Locator
 
 TEXT = "Overview ä 🙂\n\nCosts"
 BLOCK = [0, 12, "Overview", ["Plan", "Overview"], ["page", "", 3, 0]]
-LINK = ["Soil.md", 3, "", "the soil", False]
+LINK = ["Soil.md", 3, "", "the soil", False, "feeds"]
 TRUE = {
     "title": "Plan",
     "metadata": {"author": "Ada"},
@@ -48,7 +48,7 @@ def test_a_document_arrives_as_it_was_sent():
         ),
         title="Plan",
         metadata={"author": "Ada", "tags": ["a", "b"], "deep": {"x": [1, 2.5, None, True]}},
-        links=(DocumentLink("Soil.md", 3, "Compost", "the soil", embed=True),),
+        links=(DocumentLink("Soil.md", 3, "Compost", "the soil", embed=True, type="feeds"),),
         warnings=("only the first 2,000 of 3,100 pages were read",),
     )
     assert sent(document) == document
@@ -88,9 +88,10 @@ def test_a_document_arrives_as_it_was_sent():
         {"blocks": [[*BLOCK[:4], ["page", "", -1, 0]]]},
         {"blocks": [[*BLOCK[:4], ["page", "x" * 4_097, 1, 1]]]},
         {"blocks": [[0, 0, "", [], None]] * 50_001},
-        {"links": [["Soil.md", 20, "", "", False]]},
-        {"links": [["Soil.md", 3, "", "", 1]]},
-        {"links": [[None, 3, "", "", False]]},
+        {"links": [["Soil.md", 20, "", "", False, ""]]},
+        {"links": [["Soil.md", 3, "", "", 1, ""]]},
+        {"links": [[None, 3, "", "", False, ""]]},
+        {"links": [["Soil.md", 3, "", "", False, "x" * 101]]},
         {"links": [LINK] * 20_001},
     ],
     ids=lambda changed: json.dumps(changed)[:60],

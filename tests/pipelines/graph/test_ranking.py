@@ -81,6 +81,28 @@ def test_a_note_that_links_and_is_linked_has_a_rank_and_others_have_none(house):
     assert "bread" in community.label
 
 
+def test_types_change_no_rank(house):
+    def ranks():
+        rank_domain(house.cache, PLAIN)
+        return house.cache.graph.read_ranks()
+
+    notes = {
+        "hub.md": "",
+        "a.md": "{}[[hub]]{} [[hub]]",
+        "b.md": "{}[[hub]]{} [[a]] {}[[a]]{}",
+        "c.md": "{}[[b]]{}",
+    }
+    for path, text in notes.items():
+        house.write(path, text.replace("{}", ""))
+    house.index()
+    before = ranks()
+    for path, text in notes.items():
+        house.write(path, text.format(*["(made of:: ", ")"] * 2))
+    house.index()
+    assert {edge.type for edge in house.cache.graph.read_edges()} == {"made_of", None}
+    assert ranks() == before
+
+
 def test_ranks_over_citations_leave_other_links_out(house):
     house.write("a.md", "[[b]]")
     house.write("b.md", "## Sources\n\n[[c]]")

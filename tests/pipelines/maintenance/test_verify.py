@@ -107,9 +107,11 @@ DRIFT = {
     "chunk hash": ("UPDATE vault_chunk SET text_hash = 'abc' WHERE id = " + FIRST, ("chunk", "garden.md")),
     "chunk offset": ("UPDATE vault_chunk SET end_offset = 7 WHERE id = " + FIRST, ("chunk", "garden.md")),
     "edge target": ("UPDATE vault_edge SET target = 'x.md' WHERE path = 'garden.md'", ("edge", "garden.md")),
+    "edge type": ("UPDATE vault_edge SET type = 'x' WHERE path = 'river.md'", ("edge", "river.md")),
+    "link type": ("UPDATE vault_link SET type = 'x' WHERE path = 'river.md'", ("link", "river.md")),
     "edge gone": ("DELETE FROM vault_edge WHERE path = 'river.md'", ("edge", "river.md")),
     "edge stray": (
-        "INSERT INTO vault_edge VALUES ('nowhere.md', 0, 'river.md', 'wikilink', 0)",
+        "INSERT INTO vault_edge VALUES ('nowhere.md', 0, 'river.md', 'wikilink', 0, NULL)",
         ("edge", "nowhere.md"),
     ),
     "file gone": ("INSERT INTO vault_path VALUES ('x.png', 'x.png')", ("path", "x.png")),

@@ -405,6 +405,57 @@ def test_a_link_that_two_properties_have_names_the_line_of_each():
     assert [(link.property, link.line) for link in escaped.links] == [("from", 3), ("via", 3)]
 
 
+def types(text):
+    return [(link.target, link.type) for link in parse_note("n.md", text).links]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("---\ncompetes_with: '[[a]]'\n---\n", ["competes_with"]),
+        ("---\nRelated  To: ['[[a]]', 'by [[a]]']\n---\n", ["related_to", "related_to"]),
+        ("---\ndeal: {supplier: '[[a]]', parts: [{of: '[[a]]'}]}\n---\n", ["supplier", "of"]),
+        ("---\nup: '[[a]]'\n---\n[[a]]", ["up", None]),
+        ("supplier:: [[a]], [words](a.md) and ![[a]]", ["supplier"] * 3),
+        ("Text.\nSupplier Of::[[a]]\n[[a]]", ["supplier_of", None]),
+        ("**Supplier**:: [[a]]", ["supplier"]),
+        ("- supplier:: [[a]]\n  - [[a]]\n1. customer:: [[a]]", ["supplier", None, "customer"]),
+        ("- [ ] blocks:: [[a]]", ["blocks"]),
+        ("> [!note]\n> supplier:: [[a]]", ["supplier"]),
+        ("See [supplier:: [[a]]] and [[a]].", ["supplier", None]),
+        ("See (supplier:: of [x], [[a]]) and [[a]].", ["supplier", None]),
+        ("supplier:: [[a]] (since (so):: x) (customer:: [[a]])", ["supplier", "customer"]),
+        ("| [[a]] | (supplier:: [[a]]) |\n|-|-|\n| b:: [[a]] | |", [None, "supplier", None]),
+        ("# supplier:: [[a]]", [None]),
+        ("[[a]]\n\nsupplier: [[a]]\n\nstd::vector [[a]]\n\n:: [[a]]", [None] * 4),
+        ("`supplier::` [[a]]", [None]),
+        ("$supplier::$ [[a]]\n\n%%supplier:: %% [[a]]\n\n\u00e9<!--supplier::--> [[a]]", [None] * 3),
+        ("[supplier:: x](a.md) [[a]]", [None, None]),
+        ("\\[supplier:: [[a]]\\]", [None]),
+        ("It is [supplier:: [[a]] and\nno more] [[a]]", [None, None]),
+        ("( [supplier:: [[a]]] [[a]]", ["supplier", None]),
+        ("x" * 100 + ":: [[a]]", ["x" * 100]),
+        ("x" * 101 + ":: [[a]]", [None]),
+        (f"---\n{'x' * 101}: '[[a]]'\n\"a\\u202eb\": '[[a]]'\n---\n", [None, None]),
+        ("STRASSE:: [[a]]\n\ncafe\u0301:: [[a]]\n\n🌱:: [[a]]", ["strasse", "caf\u00e9", "🌱"]),
+    ],
+)
+def test_the_type_of_a_link_is_the_nearest_key_of_its_property_or_field(text, expected):
+    assert [kind for _, kind in types(text)] == expected
+
+
+@pytest.mark.parametrize("text", ["```\nsupplier:: [[a]]\n```", "`supplier:: [[a]]`", "%%\nb:: [[a]]\n%%"])
+def test_a_field_in_code_or_in_a_comment_is_none(text):
+    assert types(text) == []
+
+
+def test_a_note_has_at_most_a_hundred_types():
+    found = types("\n".join(f"key{n}:: [[a]] [[b]]" for n in range(120)) + "\nkey7:: [[c]]")
+    assert len(found) == 241
+    assert {kind for _, kind in found} == {None, *(f"key{n}" for n in range(100))}
+    assert found[-1] == ("c", "key7")
+
+
 def test_links_in_frontmatter_name_their_property_and_line():
     note = front("a: x\nup: '[[P|shown]]'\nlist:\n  - k: 'see [[Q#h]] and [[R]]'")
     found = [(link.kind, link.target, link.fragment, link.property, link.line) for link in note.links]
@@ -474,7 +525,7 @@ def test_text_after_a_deep_outline_is_still_read():
 
 
 @pytest.mark.parametrize(
-    "piece", ["[[", "![[", "](", "**a", "> ", "- ", "![", "^[", "[^a", "$$ a\n\n", "%%\n\n", "`[["]
+    "piece", ["[[", "![[", "](", "**a", "> ", "- ", "![", "^[", "[^a", "$$ a\n\n", "%%\n\n", "`[[", "(a:: "]
 )
 def test_repeated_markup_is_survived(piece):
     assert parse_note("n.md", piece * (10_000 // len(piece))).path == "n.md"
@@ -486,6 +537,7 @@ def test_repeated_markup_is_survived(piece):
         ("[[n{n}#h|t]] ", 1),
         ("[[n{n}]]\n\n", 1),
         ("[t](n{n}.md) ", 1),
+        ("(k{n}:: [[n{n}]] [", 1),
         ("[t][r{n}]\n\n[r{n}]: n{n}.md\n\n", 1),
         ("![t](n{n}.png) ", 1),
         ("[![t](i{n}.png)](n{n}.md) ", 2),

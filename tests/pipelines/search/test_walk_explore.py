@@ -8,9 +8,10 @@ import pytest
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
-from pipelines.model import Domain
+from pipelines.model import Domain, Relations
+from pipelines.search import walk as module
 from pipelines.search.thresholds import BGE_LARGE
-from pipelines.search.walk import deep, explore, explore_from, fast
+from pipelines.search.walk import deep, explore, explore_from, explore_types, fast
 
 DIMENSION = 16
 DOMAIN = Domain("vault", "")
@@ -50,10 +51,13 @@ def add(cache, notes):
     con.execute("COMMIT")
 
 
-def link(cache, pairs, kind="wikilink"):
+def link(cache, pairs, kind="wikilink", relation=None):
     cache.con.execute("BEGIN")
-    for number, (source, target) in enumerate(pairs):
-        cache.con.execute("INSERT INTO vault_edge VALUES (?, ?, ?, ?, 0)", (source, number, target, kind))
+    (before,) = cache.con.execute("SELECT count(*) FROM vault_edge").fetchone()
+    for number, (source, target) in enumerate(pairs, before):
+        cache.con.execute(
+            "INSERT INTO vault_edge VALUES (?, ?, ?, ?, 0, ?)", (source, number, target, kind, relation)
+        )
     cache.con.execute("COMMIT")
 
 
@@ -177,3 +181,55 @@ def test_a_note_whose_file_is_gone_is_left_out_unless_the_vault_is_unavailable(h
         found = explore(DOMAIN, house.cache, ["A.md"], question, fast(BGE_LARGE), root=root)
         looked_at: list[Any] = [*found.kept, *found.dropped]
         assert {note.path for note in looked_at} == expected
+
+
+TRADED = replace(DOMAIN, relations=Relations({"supplier": "customer", "customer": "supplier"}))
+
+
+def reached(cache, path, *types, domain=TRADED, depth=1, **more):
+    found = explore_types(domain, cache, path, types, depth=depth, root=None, **more)
+    return {note.path: note.hop for note in found.kept[1:]}, found
+
+
+def chain(cache):
+    """Firms, each supplied by the next one, which also knows it; two of them compete."""
+    add(cache, {path: [] for path in ("a", "b", "c", "d")})
+    link(cache, [("a", "b"), ("b", "c"), ("c", "d")], relation="supplier")
+    link(cache, [("a", "d"), ("b", "d")])
+    link(cache, [("d", "a")], relation="rival")
+
+
+def test_a_walk_along_types_follows_no_other_edge_and_needs_no_vector(cache):
+    chain(cache)
+    assert reached(cache, "a", "supplier", depth=4)[0] == {"b": 1, "c": 2, "d": 3}
+    assert reached(cache, "a", "supplier", depth=2)[1].stopped == "depth"
+    assert reached(cache, "a", "rival", depth=2)[0] == {"d": 1}
+    assert reached(cache, "a", "rival", "supplier")[0] == {"b": 1, "d": 1}
+    kept, found = reached(cache, "a", "owner")
+    assert (kept, found.stopped, found.embeddings) == ({}, "no_more_links", 0)
+
+
+def test_an_edge_is_walked_backwards_by_the_inverse_of_its_type(cache):
+    chain(cache)
+    assert reached(cache, "d", "customer", depth=4)[0] == {"c": 1, "b": 2, "a": 3}
+    assert reached(cache, "d", "supplier")[0] == {}
+    assert reached(cache, "d", "supplier", domain=DOMAIN)[0] == {"c": 1}, (
+        "without an inverse, by its own type"
+    )
+
+
+def test_a_walk_along_types_does_not_go_through_hidden_notes_and_ends(cache, monkeypatch):
+    chain(cache)
+    assert reached(cache, "a", "supplier", depth=4, hidden={"c"})[0] == {"b": 1}
+    monkeypatch.setattr(module, "MOST_OF_TYPES", 3)
+    kept, found = reached(cache, "a", "supplier", "rival", depth=4)
+    assert (kept, found.unread, found.stopped) == ({"b": 1, "d": 1}, 1, "budget_spent")
+
+
+def test_a_walk_with_a_question_and_types_keeps_what_is_near_along_these_edges(cache):
+    add(cache, {"s": [vector(1)], "n": [vector(1, 1)], "far": [vector(0, 1)], "other": [vector(1)]})
+    link(cache, [("s", "n"), ("s", "far")], relation="supplier")
+    link(cache, [("s", "other")])
+    found = explore(TRADED, cache, ["s"], vector(1), fast(BGE_LARGE), root=None, types={"supplier"})
+    assert [note.path for note in found.kept] == ["s", "n"]
+    assert [note.path for note in found.dropped] == ["far"]

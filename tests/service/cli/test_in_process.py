@@ -15,7 +15,7 @@ from workers.resources import Resources
 PORT = 8747
 NOTES = {
     "Sleep/Protecting Sleep.md": "---\naliases: [Rest]\n---\n# How to sleep\n\nDarkness helps. [[Nowhere]]\n",
-    "Soil.md": "# Soil\n\nIt is alive: worms dig. [[Protecting Sleep]]\n",
+    "Soil.md": "# Soil\n\nIt is alive: worms dig. (needs:: [[Protecting Sleep]])\n",
     "Attic/Soil.md": "---\nkind: review\n---\n# Soil\n\nAn older one. [[Protecting Sleep]]\n",
     "Alone.md": "No note links here.\n",
     "Attic/Long.md": "long " * 10_000,
@@ -39,10 +39,12 @@ REQUESTS = [
     ("/log/Soil.md", [], {"limit": 3}),
     ("/links", [], {"state": "any", "domain": None, "limit": 10}),
     ("/links", [], {"state": "broken", "domain": "vault", "limit": 1}),
+    ("/links", [], {"state": "any", "domain": None, "limit": 10, "type": ("Needs", "is")}),
     ("/orphans", [], {"domain": None}),
     ("/communities", [], {"domain": None}),
     ("/traverse/Soil.md", [("-folder", "Attic")], {"depth": 2, "q": None}),
     ("/traverse/Soil.md", [], {"depth": 1, "q": "darkness"}),
+    ("/traverse/Soil.md", [], {"depth": 1, "q": None, "type": ("needs",)}),
     ("/deep", [], {"q": "worms", "mode": "compare"}),
     ("/context", [("folder", "Attic")], {"q": "older soil", "budget": 500, "order": "density"}),
     ("/context", [], {"q": "worms"}),
@@ -90,7 +92,9 @@ def without_times(answer):
 @pytest.mark.parametrize(("path", "filters", "named"), REQUESTS)
 def test_the_answer_is_the_one_that_the_service_gives(here, service, path, filters, named):
     wanted = [
-        (name, str(value).lower() if value in (True, False) else value) for name, value in named.items()
+        (name, str(one).lower() if one in (True, False) else one)
+        for name, value in named.items()
+        for one in (value if isinstance(value, tuple) else (value,))
     ]
     answer = service.get(path, params=[*((n, v) for n, v in wanted if v is not None), *filters])
     assert answer.status_code == 200

@@ -47,6 +47,8 @@ CALLS = [
     *(("browse", {"by": "tag", "of": tag}) for tag in ("earth", "diary", "kanarytagone", "private")),
     *(("browse", {"by": by, "of": name}) for by in ("similar", "backlinks") for name in ("Soil.md", *NAMES)),
     *(("traverse", {"note": name, "depth": 3}) for name in ("Soil.md", "Worms.md", *NAMES)),
+    ("browse", {"by": "backlinks", "of": "Soil.md", "type": ["about"]}),
+    ("traverse", {"note": "Soil.md", "type": ["about"], "depth": 3}),
     *(("traverse", {"question": asked, "deep": deep}) for asked in ASKED for deep in (False, True)),
     *(("verify_quotes", {"quotes": [{"note": name, "quote": "Garden soil and worms"}]}) for name in NAMES),
     *(("index", {"path": name}) for name in ("Soil.md", *NAMES)),
@@ -69,7 +71,7 @@ OF_A_NOTE = [
     ("propose", {"note": "{}", "tags": ["earth"]}),
 ]
 RECIPES = """
-near: {budget: 20000, slots: [{neighbours: links, k: 24}]}
+near: {budget: 20000, slots: [{neighbours: links, k: 24}, {neighbours: {type: about, depth: 4}, k: 24}]}
 same: {slots: [{neighbours: community, k: 24}]}
 asks: {slots: [{query: "{title} worms", k: 24}, {query: worms, where: {tag: diary}}, {query: worms, where: {folder: Private}}]}
 """
@@ -123,6 +125,22 @@ def test_no_tool_has_a_word_of_a_private_note(server):
         said = answer.model_dump_json()
         assert canaries.leaks(said, json.dumps(arguments)) == [], (name, arguments)
         assert "_contexts.yaml:" not in said  # a recipe that is refused would test nothing
+
+
+def test_no_typed_link_of_a_private_note_leads_an_agent_anywhere(server):
+    async def use(client):
+        walk = {"note": "Soil.md", "type": ["about"], "depth": 3}
+        back = {"by": "backlinks", "of": "Soil.md", "type": ["about"]}
+        return [await client.call_tool(*call) for call in (("traverse", walk), ("browse", back))]
+
+    walked, browsed = (answer.structured_content for answer in as_client(server, use))
+    assert [note["path"] for note in walked["notes"]] == ["Soil.md"], (
+        "not Beds/Alone.md, which lies behind them"
+    )
+    assert (walked["unread"], browsed["notes"], browsed["count"]) == (0, [], 0)
+    walked, browsed = (answer.structured_content for answer in as_client(server, use, "Trusted"))
+    assert {"Beds/Alone.md", "kanaryfolder1/n1.md"} <= {note["path"] for note in walked["notes"]}
+    assert browsed["count"] > 1
 
 
 def test_a_recipe_by_community_tells_nothing_of_the_notes_that_make_it(server):

@@ -94,6 +94,8 @@ def test_a_program_gets_notes_and_edges(program, accept):
         "target": "Garden/Compost.md",
         "kind": "wikilink",
         "count": 2,
+        "type": None,
+        "relation": None,
     } in answer["edges"]
     assert answer["truncated"] is False
 

@@ -141,15 +141,38 @@ def test_links_have_the_positions_at_which_they_are_written():
     document = document_of(RECORD, options=TYPES)
     at = document.text.index("[[AMD")
     assert document.links == (
-        DocumentLink("EA-NVDA-Q3.yaml", 0),
-        DocumentLink("reports/q3.pdf", 0),
-        DocumentLink("AMD.yaml", at, "thesis", "the rival"),
-        DocumentLink("Linked", 0, "", "Linked"),
+        DocumentLink("EA-NVDA-Q3.yaml", 0, type="previous"),
+        DocumentLink("reports/q3.pdf", 0, type="sources"),
+        DocumentLink("AMD.yaml", at, "thesis", "the rival", type="summary"),
+        DocumentLink("Linked", 0, "", "Linked", type="working_notes"),
     )
     note = note_of("NVDA.yaml", document)
     assert note.links[2].section == "Phase 2 Fundamentals — Competitive Context"
     (shown,) = document_of("picture: 'See ![[chart.png]] for the course of the price.'").links
     assert shown.embed
+
+
+@pytest.mark.parametrize("path", ["NVDA.yaml", "NVDA.json"])
+def test_the_type_of_a_link_is_its_nearest_key_each_once(path):
+    record = {
+        "_graph": {
+            "Competes With": ["[[AMD]]", "[[AMD]]"],
+            "supplier": {"chips": "TSM.yaml"},
+            "buys": "TSM.yaml",
+        },
+        "_links": ["Plain.md"],
+        "thesis": "It takes share from [[AMD]], says [[AMD]].",
+    }
+    document = document_of(json.dumps(record), path)
+    links = note_of(path, document).links
+    assert {(link.target, link.type) for link in links} == {
+        ("Plain.md", None),
+        ("TSM.yaml", "chips"),
+        ("TSM.yaml", "buys"),
+        ("AMD", "thesis"),
+        ("AMD", "competes_with"),
+    }
+    assert len(links) == 6, "the two of the text are where they are written"
 
 
 def long_section(keys):
