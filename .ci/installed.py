@@ -14,29 +14,43 @@ import sys
 import tempfile
 import time
 import urllib.request
+from importlib.metadata import distribution
 from pathlib import Path
 
-import service
+import everindex
 
 CHECKOUT = Path(__file__).parents[1]
 EVERINDEX = str(Path(sys.executable).parent / "everindex")
-INSTALLED = Path(service.__file__).parents[1]
+INSTALLED = Path(everindex.__file__).parent
 QUESTION = "how do I stop lying awake at night"
 PATIENCE = 600.0
 
 
 def compare_files() -> int:
-    """Return how many files the package has as the checkout has them. Raises SystemExit."""
-    rooms = ("pipelines", "queue_config", "service", "workers", "examples/vault")
+    """Return how many files the package has as the checkout has them, apart from imports. Raises SystemExit."""
+    rooms = ("everindex", "pipelines", "queue_config", "service", "workers", "examples/vault")
     listed = subprocess.run(
         ["git", "-C", CHECKOUT, "ls-files", "-z", *rooms], capture_output=True, text=True, check=True
     )
     paths = listed.stdout.rstrip("\0").split("\0")
     for path in paths:
-        installed = INSTALLED / path.replace("examples/vault", "service/example_vault")
-        if not installed.is_file() or installed.read_bytes() != (CHECKOUT / path).read_bytes():
+        installed = INSTALLED / path.replace("examples/vault", "service/example_vault").removeprefix("everindex/")
+        if not installed.is_file() or as_read(installed) != as_read(CHECKOUT / path):
             raise SystemExit(f"{path}: missing in the installed package, or different")
     return len(paths)
+
+
+def as_read(file: Path) -> bytes:
+    """Return a file's bytes, without the name that the wheel puts before ours in imports."""
+    return file.read_bytes().replace(b"everindex.", b"") if file.suffix == ".py" else file.read_bytes()
+
+
+def compare_names() -> None:
+    """See that the package installs one name. Raises SystemExit."""
+    files = distribution("everindex").files or []
+    names = {one.parts[0] for one in files} - {"everindex", ".."}
+    if [name for name in names if not name.endswith(".dist-info")]:
+        raise SystemExit(f"the package installs {sorted(names)}")
 
 
 def ask(demo: subprocess.Popen[bytes]) -> str:
@@ -83,6 +97,7 @@ def main() -> None:
         places = dict.fromkeys(("HOME", "TMPDIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), folder)
         os.environ.update(places, HF_HUB_OFFLINE="1")
         os.chdir(folder)
+        compare_names()
         files = compare_files()
         serve(folder)
     print(f"Python {sys.version.split()[0]}: the wheel has all {files} files; its demo serves and finds")

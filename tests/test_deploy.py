@@ -248,7 +248,7 @@ def test_the_units_that_are_shown_are_those_that_are_written():
 def test_the_units_run_commands_that_exist():
     for text in UNITS.units().values():
         words = shlex.split(re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1])
-        assert words[:4] == ["/opt/everindex/bin/python", "-P", "-m", "service.cli"]
+        assert words[:4] == ["/opt/everindex/bin/python", "-P", "-m", "everindex"]
         parse_command(["everindex", *words[4:]])
 
 
@@ -298,7 +298,7 @@ def test_a_path_of_any_printable_characters_comes_back_as_it_was(name):
         "/p",
         "-P",
         "-m",
-        "service.cli",
+        "everindex",
         "work",
         "--vault",
         str(vault),

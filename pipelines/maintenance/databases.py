@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from pipelines import state as state_package
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta, read_meta, steps_for, version_of
 from pipelines.errors import CacheCorruptError, CacheError, ConfigurationError, StorageUnavailableError
@@ -45,7 +46,7 @@ def foreign_in_state(path: Path) -> str | None:
 
     Raises CacheCorruptError.
     """
-    return _foreign(_objects(path), _made_by(steps_of("pipelines.state").values()))
+    return _foreign(_objects(path), _made_by(steps_of(state_package.__name__).values()))
 
 
 def foreign_in_cache(path: Path, dimension: int, version: int) -> str | None:

@@ -66,7 +66,7 @@ class _RouteRequest:
 
 def _search(view: View, asked: _RouteRequest) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
-    logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
+    logging.getLogger(View.__module__).setLevel(logging.ERROR)
     found = view.search(asked.question(), asked.named.pop("k"), **asked.named)
     answer = found.model_dump(mode="json")
     answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(view.resources)

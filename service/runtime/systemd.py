@@ -66,7 +66,7 @@ class Installed:
     def _unit(self, process: str) -> str:
         arguments = ["--vault", str(self.vault), "--state", str(self.state), "--port", str(self.port)]
         # -P: nothing in the current folder may run as code.
-        command = [str(self.python), "-P", "-m", "service.cli", process, *arguments]
+        command = [str(self.python), "-P", "-m", "everindex", process, *arguments]
         writable = [self.state, *([self.vault] if PROCESSES[process] else [])]
         return _UNIT.format(
             process=process,

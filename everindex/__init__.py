@@ -1,0 +1,1 @@
+"""Everindex in a Python program."""
