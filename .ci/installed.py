@@ -34,7 +34,9 @@ def compare_files() -> int:
     )
     paths = listed.stdout.rstrip("\0").split("\0")
     for path in paths:
-        installed = INSTALLED / path.replace("examples/vault", "service/example_vault").removeprefix("everindex/")
+        installed = INSTALLED / path.replace("examples/vault", "service/example_vault").removeprefix(
+            "everindex/"
+        )
         if not installed.is_file() or as_read(installed) != as_read(CHECKOUT / path):
             raise SystemExit(f"{path}: missing in the installed package, or different")
     return len(paths)

@@ -1,1 +1,9 @@
-"""Everindex in a Python program."""
+"""Search a vault of notes from Python: `everindex.Vault(path).search("pricing power")`.
+
+`errors` has every error that a call raises, `results` the types of the answers.
+"""
+
+from everindex.vault import AsyncVault, FilterOptions, Vault
+from pipelines import errors
+
+__all__ = ["AsyncVault", "FilterOptions", "Vault", "errors"]

@@ -200,6 +200,11 @@ class Problem(BaseModel):
         description="what happened and what to do, as text; for an unknown path, the answer of `GET /why/<path>`"
     )
     instance: str = Field(description="the requested path", examples=["/node/no/such.md"])
+    error: str | None = Field(
+        None,
+        description="the class of the error in Everindex's Python library",
+        examples=["NoteNotFoundError"],
+    )
     errors: list[FieldProblem] | None = Field(None, description="one entry per invalid part of the request")
 
 
@@ -249,18 +254,19 @@ async def _not_understood(request: Request, error: RequestValidationError) -> Re
 
 
 async def _failed(request: Request, error: EverindexError) -> Response:
+    named = type(error).__name__
     if error.retry_helps:
-        return problem(request.scope, 503, str(error), _RETRY)
-    return problem(request.scope, 500, str(error))
+        return problem(request.scope, 503, str(error), _RETRY, error=named)
+    return problem(request.scope, 500, str(error), error=named)
 
 
 async def _as_its_status(request: Request, error: EverindexError) -> Response:
     status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
-    return problem(request.scope, status, str(error))
+    return problem(request.scope, status, str(error), error=type(error).__name__)
 
 
 async def _no_such_note(request: Request, error: NoteNotFoundError) -> Response:
-    return problem(request.scope, 404, dict(error.why))
+    return problem(request.scope, 404, dict(error.why), error=type(error).__name__)
 
 
 async def _no_queue(request: Request, error: Exception) -> Response:

@@ -17,11 +17,13 @@ import structlog
 
 from pipelines import store
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.passages import NodeRow
 from pipelines.cache.vectors import Vector
 from pipelines.errors import (
     BadVectorError,
     CacheError,
     CacheMissingError,
+    FilterError,
     ModelUnavailableError,
     NoteNotFoundError,
 )
@@ -34,7 +36,7 @@ from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import Excerpt
 from pipelines.search.explain import Standing, nothing_left, reason
 from pipelines.search.find import SentenceVectors, excerpts, find, find_newest
-from pipelines.search.fusion import NoteHit, stage, timing
+from pipelines.search.fusion import Found, NoteHit, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
@@ -48,6 +50,8 @@ from service.schemas.notes import NodeAnswer
 from service.schemas.operations import Health
 from service.schemas.search import (
     AlikeNote,
+    EmbedAnswer,
+    EmbedRequest,
     Explanation,
     IndexState,
     Layer,
@@ -262,8 +266,18 @@ _COSINE_DIGITS = 4
 _LAYERS = {signal.layer: signal for signal in SIGNALS.values() if signal.layer}
 
 
-def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, explain: bool) -> SearchHit:  # noqa: FBT001
-    """Return an answer's note with those that are like it, and with its layers if they were asked for."""
+def search_hit(
+    folded: Folded,
+    shown: Excerpt,
+    chosen_by_meaning: bool,  # noqa: FBT001
+    *,
+    note: NodeRow | None,
+    explain: bool,
+) -> SearchHit:
+    """Return an answer's note with those that are like it, and with its layers if they were asked for.
+
+    `note` is its own row; None: it was removed just now.
+    """
     found = folded.first
     chunk = found.chunk
     return SearchHit(
@@ -271,6 +285,7 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         title=chunk.title,
         section=chunk.section,
         excerpt=shown.text,
+        text=chunk.text,
         marks=list(shown.marks),
         ranges=[]
         if chunk.is_names_alone
@@ -282,6 +297,9 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         place=place_of(chunk.place),
         modified=chunk.modified,
         published=chunk.published,
+        date=(note.dates.created if note else chunk.published or chunk.modified)[:10],
+        kind=note.kind if note else None,
+        properties=note.frontmatter if note else {},
         stale=found.stale,
         domain=found.domain,
         excerpt_by="meaning" if chosen_by_meaning else "words",
@@ -297,6 +315,15 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
             for one in folded.alike
         ],
     )
+
+
+def _note(ranked: Ranked, found: Found) -> NodeRow | None:
+    """Return the row of a note that was found."""
+    with suppress(
+        CacheError
+    ):  # the passage was read from it a moment ago: the answer stands without the rest
+        return ranked.sources[found.domain].cache.passages.node(found.hit.path)
+    return None
 
 
 def score_of(hit: NoteHit) -> float:
@@ -534,7 +561,8 @@ class View:
             order="newest" if question.is_list else "relevance",
             filters=typed_filters(question),
             results=[
-                search_hit(one, *show, explain=explain) for one, show in zip(page.shown, cut, strict=True)
+                search_hit(one, *show, note=_note(page.ranked, one.first), explain=explain)
+                for one, show in zip(page.shown, cut, strict=True)
             ],
             count=len(page.shown),
             offset=offset,
@@ -614,6 +642,19 @@ class View:
             log.warning("a domain cannot be asked", domain=slug, reason=str(error))
             failed[slug] = str(error)
         return Ranked(found, question, sources, failed)
+
+    def embed(self, asked: EmbedRequest) -> EmbedAnswer:
+        """Return the vector of a text. Raises DomainNotFoundError, FilterError, CacheError, ModelUnavailableError."""
+        models = {cache.meta.model for _, cache in self.readers(asked.domain)}
+        if len(models) > 1:
+            raise FilterError(f"the domains have several models ({', '.join(sorted(models))}); name a domain")
+        if not models:
+            raise CacheMissingError("nothing is indexed yet, so no model is known; ask again when a note is")
+        (model,) = models
+        self._models.load(models)
+        embedder = self.resources.embedders.get(model)
+        encode = embedder.encode_queries if asked.question else embedder.encode_documents
+        return EmbedAnswer(model=model, vector=encode([asked.text])[0].tolist())
 
     def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.
