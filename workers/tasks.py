@@ -31,34 +31,44 @@ from workers.resources import Resources
 # The task that indexes one note at once, because someone waits for it.
 
 
-RequestNote = Callable[[str, str | None], None]
-"""Enqueues the task: takes the note's path (its key), and the request's id, or None if no reply is awaited."""
+RequestNote = Callable[[str, str | None, bool], None]
+"""Enqueues the task: takes the note's path (its key), and the request's id, or None if no reply is awaited.
+
+The last argument: whether the note is indexed again although it did not change.
+"""
 
 
 def make_request_task(huey: Queue, resources: Resources, index_notes: Callable[..., Any]) -> RequestNote:
     """Register the task on a queue; `index_notes` enqueues the task of that name."""
 
-    # It may run twice or late: it only compares a file with the ledger.
+    # It may run twice or late: it only compares a file with the ledger. Messages of earlier versions have no `force`.
     @huey.task(name="index_note", priority=REQUEST_PRIORITY, context=True)  # type: ignore[untyped-decorator]
-    def index_note(path: str, request: str | None, task: Task) -> None:
+    def index_note(path: str, request: str | None, force: bool = False, *, task: Task) -> None:  # noqa: FBT001, FBT002 - a message's
         with job(task, "*", path=path) as doing:
-            quiet = _look_at(huey, resources, index_notes, path)
+            quiet, wanted = look_at(resources, path, force=force)
+            huey.reopen_if_replaced()
+            for slug, events in wanted.items():
+                if not waits(huey, "index_notes", SAVE_PRIORITY, slug):
+                    index_notes(slug, [asdict(event) for event in events])
             doing.update(settled=quiet)
             if request is not None:
                 resources.state().put(LOOKED_AT, quiet, request)
 
-    def enqueue(path: str, request: str | None) -> None:
+    def enqueue(path: str, request: str | None, force: bool) -> None:  # noqa: FBT001 - as the task
         huey.reopen_if_replaced()
-        if request is not None or not is_among_next(huey, "index_note", REQUEST_PRIORITY, path):
-            index_note(path, request)
+        if request is not None or force or not is_among_next(huey, "index_note", REQUEST_PRIORITY, path):
+            index_note(path, request, force)
 
     return enqueue
 
 
-def _look_at(huey: Queue, resources: Resources, index_notes: Callable[..., Any], path: str) -> bool:
-    """Record a note's change in the ledger, and enqueue it as a save; say whether the file was quiet.
+def look_at(
+    resources: Resources, path: str, *, force: bool = False
+) -> tuple[bool, dict[str, list[DiffEvent]]]:
+    """Record a note's change in the ledger, or with `force` that it is wanted again, with the priority of a save.
 
-    Raises VaultNotFoundError, CacheError.
+    Return whether the file was quiet, and by domain, where the note is pending now, its events. Raises
+    VaultNotFoundError, CacheError.
     """
     resources.require_present()
     caches = resources.caches()
@@ -70,14 +80,17 @@ def _look_at(huey: Queue, resources: Resources, index_notes: Callable[..., Any],
         max_bytes=resources.settings.max_note_bytes,
         brake=resources.brake(),
     )
-    huey.reopen_if_replaced()
+    wanted = {}
     for slug, report in reports.items():
         ledger = caches[slug].ledger
+        if force:
+            with caches[slug].transaction():
+                ledger.want_again([path])
         ledger.retry(path)
         # It may be one of many that a scan found, and one that is parked is tried again.
-        if ledger.hasten(path) and not waits(huey, "index_notes", SAVE_PRIORITY, slug):
-            index_notes(slug, [asdict(event) for event in report.events])
-    return not any(report.unsettled for report in reports.values())
+        if ledger.hasten(path):
+            wanted[slug] = report.events
+    return not any(report.unsettled for report in reports.values()), wanted
 
 
 # Compare disk and ledgers and record the result, for the tasks and the one-shot commands alike.

@@ -54,7 +54,7 @@ from pipelines.vault import files
 # The inputs for indexing a domain, and the result of a slice of it.
 
 
-PIPELINE_VERSION = 11
+PIPELINE_VERSION = 12
 """Increase it when the same note would give other chunks, sentences, links, index words or privacy.
 
 Every note is then indexed again; until it is, agents do not see it. Only new texts are embedded, but all sentences.

@@ -40,6 +40,7 @@ def domain_status(cache: Cache, state: State, slug: str, besides: Collection[str
         "parked": len(unforgotten(cache.ledger.parked_notes(), state, slug)),
         "warned": cache.filters.count_warned(),
         "cache": str(cache.path),
+        "bytes": cache.path.stat().st_size if cache.path.exists() else 0,
         "model": cache.meta.model,
         "dimension": cache.meta.dimension,
         "percent": percent(counts),

@@ -20,6 +20,7 @@ from pipelines.notes.frontmatter import line_starts
 
 
 _BETWEEN = " > "
+_SUB = " — "  # as in the label of a record's section
 _RECORDS = ("yaml", "json")
 # A model with a window of 256 tokens gets 200 words, so this is an eighth of its window.
 _TOKENS_PER_HUNDRED_WORDS = 16
@@ -32,8 +33,9 @@ def context_finder(note: Note, settings: ChunkSettings) -> Callable[[str, Sequen
     """Return the function that gives the context of a passage by its text and the headings that enclose it.
 
     A context is one line without control characters, empty if there is nothing to say: what the text begins with is
-    left out. A record (YAML, JSON) has `[kind] [ticker or id] [section]`; other notes have `title > heading > ...`.
-    It takes at most an eighth of the model's window: long headings are cut, and the outer ones left out.
+    left out. A record (YAML, JSON) has `[kind] [ticker or id] [section — sub-section]`; other notes have
+    `title > heading > ...`. It takes at most an eighth of the model's window: long headings are cut, and the outer
+    ones left out.
     """
     if settings.context == "off":
         return lambda _text, _headings: ""
@@ -51,10 +53,15 @@ def context_finder(note: Note, settings: ChunkSettings) -> Callable[[str, Sequen
 
 
 def _of_record(names: Sequence[str], headings: Sequence[str], most: int) -> str:
-    label = _one_line(headings[-1]) if headings else ""
-    parts = [*names, label] if label else names
-    each = most // max(1, len(parts)) - len("[] ")
-    return " ".join(f"[{_cut(part, each)}]" for part in parts)
+    lines = list(filter(None, map(_one_line, headings)))
+    each = most // (len(names) + bool(lines) or 1) - len("[] ")
+    parts = [f"[{_cut(name, each)}]" for name in names]
+    if lines:
+        left = most - len(" ".join([*parts, "[]"]).encode())
+        while len(lines) > 1 and len(_SUB.join(lines).encode()) > left:
+            del lines[0]
+        parts.append(f"[{_cut(_SUB.join(lines), left)}]")
+    return " ".join(parts)
 
 
 def _path(named: Sequence[str], headings: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class InProcess:
-    """Answers what `Service.call` answers to a GET: whatever else it does, a worker has to carry out."""
+    """Answers what `Service.call` answers to a GET and to `POST /index`; a worker has to carry out the rest."""
 
     def __init__(self, resources: Resources) -> None:
         self.root = resources.root
@@ -106,6 +106,12 @@ def _why(view: View, asked: _RouteRequest) -> dict[str, Any]:
     return PathState(**view.why(asked.subject)).model_dump(mode="json", exclude_unset=True)
 
 
+def _index(view: View, asked: _RouteRequest) -> BaseModel:
+    from service.usecases.changes import index_here  # noqa: PLC0415
+
+    return index_here(view, asked.named["path"], force=bool(asked.named["force"]))
+
+
 def _log(view: View, asked: _RouteRequest) -> BaseModel:
     from service.usecases.notes import log_of_note  # noqa: PLC0415
 
@@ -162,6 +168,7 @@ _ROUTES: dict[str, Callable[[View, _RouteRequest], BaseModel | dict[str, Any]]] 
     "node": lambda view, asked: view.node(asked.subject),
     "why": _why,
     "log": _log,
+    "index": _index,
     "titles": _names,
     "similar": _names,
     "links": _links,

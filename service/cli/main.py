@@ -47,6 +47,14 @@ _SECTIONS = {
         *("watch", "work", "serve"),
     ),
 }
+_HIDE = "Notes are files: remove the file, or hide it by: everindex ignore PATH"
+_REBUILD = "New indexes are built beside the current ones by: everindex index --rebuild"
+_ELSEWHERE = {
+    "delete": _HIDE,
+    **dict.fromkeys(("reindex", "rebuild", "reset"), _REBUILD),
+    "validate": "The index is compared with the notes by: everindex verify",
+    "embed": "Files are indexed by: everindex index FILE, a whole vault by: everindex index VAULT",
+}
 # Imports create many objects and no garbage: a collection every 700 objects is a tenth of each start.
 _OBJECTS_BETWEEN_LOOKS = 50_000
 _QUESTIONS = ("search", "deep")
@@ -58,7 +66,7 @@ app = Commands(
     commands={name: command for part in _PARTS for name, command in part.app.commands.items()},
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
 )
-app.sections = _SECTIONS
+app.sections, app.elsewhere = _SECTIONS, _ELSEWHERE
 app = click.version_option(package_name="everindex", message="everindex %(version)s")(app)
 
 

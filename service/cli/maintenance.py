@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pipelines.errors import EverindexError
-from service.cli.console import out, print_json
+from pipelines.errors import EverindexError, NotFoundError
+from service.cli.console import complain, out, print_json
+from service.cli.naming import about_note, in_vault
 from service.cli.options import (
     PATH,
-    folder_argument,
+    client_of,
     json_option,
     located,
     options_given,
@@ -22,17 +24,87 @@ from service.cli.options import (
     state_option,
     vault_option,
 )
+from service.usecases.text import counted
 
 app = click.Group()
 
 
 @app.command()
-@folder_argument
+@click.argument(
+    "paths",
+    nargs=-1,
+    type=PATH,
+    metavar="[VAULT | FILE...]",
+    help="The folder of notes; or files of a vault, to index only these.",
+)
 @vault_option
 @state_option
 @click.option("--rebuild", is_flag=True, help="Build new indexes beside the current ones, which are kept.")
-def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuild: bool) -> None:
-    """Index a vault once, and exit."""
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Read, split and write FILE again although it did not change. Texts with a known vector keep it.",
+)
+def index(
+    paths: tuple[Path, ...], vault: Path | None, state: Path | None, *, rebuild: bool, force: bool
+) -> None:
+    """Index a vault once, or single files of it, and exit."""
+    named = _files_among(paths, vault)
+    if named and rebuild:
+        raise click.UsageError("--rebuild is for a whole vault; leave out the files")
+    if force and not named:
+        raise click.UsageError("--force is for files; name some, or use --rebuild for a whole vault")
+    if named:
+        _index_files(named, options_given(vault, state), force=force)
+    else:
+        _index_vault(options_given(paths[0] if paths else vault, state), rebuild=rebuild)
+
+
+def _files_among(paths: Sequence[Path], vault: Path | None) -> Sequence[Path]:
+    """Return the paths that are files of a vault: all but a single one that is the vault itself."""
+    from pipelines.vault.files import is_note  # noqa: PLC0415 - help has to be instant
+
+    if len(paths) == 1 and vault is None and not paths[0].is_file() and not is_note(paths[0].name):
+        return ()
+    return paths
+
+
+def _index_files(paths: Sequence[Path], given: dict[str, Any], *, force: bool) -> None:
+    """Index files of a vault now, print how long each took, and exit with 1 if one cannot be indexed."""
+    from pipelines.vault.files import note_key  # noqa: PLC0415 - help has to be instant
+
+    client = client_of(located(given, near=paths[0]))
+    failed = False
+    for path in paths:
+
+        def ask(found: str) -> Any:
+            return client.call("POST", "/index", path=found, wait=1, force=int(force))
+
+        try:
+            if path.exists():  # as a shell completes it
+                answer = ask(note_key(in_vault(client.root, str(path.absolute()))))
+            elif (client.root / path).exists():
+                answer = ask(note_key(str(path)))
+            else:
+                answer = about_note(client, note_key(str(path)), ask)
+        except NotFoundError as error:
+            complain(str(error))
+            failed = True
+            continue
+        failed |= answer["state"] != "indexed"
+        out.say(_indexed_line(answer), None if answer["state"] == "indexed" else "yellow")
+    if failed:
+        sys.exit(1)
+
+
+def _indexed_line(answer: dict[str, Any]) -> str:
+    if answer["state"] != "indexed":
+        return f"{answer['path']} is {answer['state']}: {answer['reason']}"
+    more = f"; {answer['reason']}" if answer["reason"] else ""
+    return f"{answer['path']}: {counted(answer['passages'], 'passage')}, {answer['took_ms']:,.0f} ms{more}"
+
+
+def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
     from service.cli.progress import IndexProgress  # noqa: PLC0415
     from service.runtime.lock import only_one  # noqa: PLC0415
     from service.usecases.maintenance import (  # noqa: PLC0415
@@ -41,7 +113,7 @@ def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuil
         rebuild_caches,
     )
 
-    resources = resources_of(options_given(folder or vault, state), create=True)
+    resources = resources_of(given, create=True)
     for line in mend_state(resources.place.state) if rebuild else ():
         out.say(line)
     for domain in resources.domains():

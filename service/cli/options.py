@@ -54,6 +54,16 @@ class Commands(click.Group):
     """
 
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
+    elsewhere: Mapping[str, str] = MappingProxyType({})
+    """What to do instead, by commands that other programs have and this one does not."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command and its arguments. Raises UsageError that says what to do instead of another's command."""
+        if args[0] in self.elsewhere and args[0] not in self.commands:
+            ctx.fail(f"There is no command '{args[0]}'. {self.elsewhere[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command that takes any bytes for a text: a file's name may have them."""
@@ -127,18 +137,19 @@ def question_of(words: Sequence[str]) -> str:
     return question
 
 
-def located(given: dict[str, Any], *, or_running: bool = True) -> dict[str, Any]:
+def located(given: dict[str, Any], *, or_running: bool = True, near: Path | None = None) -> dict[str, Any]:
     """Return the given options, and the vault to use if they name none.
 
-    That is the one in the environment or the config file, else the one around the current folder, else the only
-    running one. Raises NotRunningError if none or several run.
+    That is the one in the environment or the config file, else the one around the file `near` or the current folder,
+    else the only running one. Raises NotRunningError if none or several run.
     """
     from service.runtime.client import only_running  # noqa: PLC0415
     from workers.vault_paths import vault_around  # noqa: PLC0415
 
     vault, state = _place_given(given)
     if vault is None and state is None:
-        vault = vault_around(Path.cwd())
+        around = vault_around(near.absolute().parent) if near and near.exists() else None
+        vault = around or vault_around(Path.cwd())
         if vault is None and or_running:
             service = only_running()
             vault, state = service.root, service.state

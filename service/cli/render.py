@@ -258,7 +258,7 @@ def print_status(
 
 
 def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None:
-    """Print a table with a row per domain."""
+    """Print a table with a row per domain, and the size of the index."""
     from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
 
     table = Table(box=None, pad_edge=False)
@@ -271,6 +271,8 @@ def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None
         model = domain["model"] if console.width >= _WIDE else domain["model"].rpartition("/")[2]
         table.add_row(slug, *(f"{domain[name]:,}" for name in columns), model)
     console.print(table)
+    if size := sum(domain.get("bytes", 0) for domain in domains.values()):
+        console.print(f"the index has {size / 1e6:,.1f} MB")
 
 
 def _print_reembed(console: Console, domains: dict[str, dict[str, Any]]) -> None:

@@ -390,12 +390,14 @@ def add_changes(app: FastAPI, view: View) -> None:
         response: Response,
         *,
         wait: bool = False,
+        force: bool = False,
     ) -> IndexAnswer:
         """Index a note now; with `wait`, answer when a search finds it, or after 30 seconds.
 
+        With `force` it is read, split and written again although it did not change.
         The status is 202 as long as the note waits: no worker runs, its domain is paused, or it is being written to.
         """
-        answer = requests.index(path, wait=wait)
+        answer = requests.index(path, wait=wait, force=force)
         response.status_code = 202 if answer.state in ("queued", "pending") else 200
         return answer
 

@@ -239,7 +239,13 @@ class IndexAnswer(BaseModel):
     """The answer of `POST /index`."""
 
     model_config = example(
-        path="Concepts/Moats.md", domain="finance", state="indexed", findable=True, reason=None, took_ms=184.0
+        path="Concepts/Moats.md",
+        domain="finance",
+        state="indexed",
+        findable=True,
+        reason=None,
+        passages=4,
+        took_ms=184.0,
     )
 
     path: str
@@ -250,17 +256,19 @@ class IndexAnswer(BaseModel):
     )
     findable: bool = Field(description="whether a search finds the version that is on the disk now")
     reason: str | None = Field(description="why it is not findable yet, or not by meaning; null: it is")
+    passages: int | None = Field(description="how many the index has of it; null: it is not indexed")
     took_ms: float
 
 
 class IgnoredAnswer(BaseModel):
     """The answer of `DELETE /documents/<path>`: the line that now ignores the note, and its file in the vault."""
 
-    model_config = example(path="Drafts/Idea.md", file=".everindexignore", line="/Drafts/Idea.md")
+    model_config = example(path="Drafts/Idea.md", file=".everindexignore", line="/Drafts/Idea.md", passages=4)
 
     path: str
     file: str
     line: str
+    passages: int = Field(description="how many the index has of it, which are removed within seconds")
 
 
 class NewNote(BaseModel):

@@ -323,6 +323,7 @@ class DomainHealth(BaseModel):
     ignored: int
     warned: int = Field(description="notes of which a part could not be read, such as broken frontmatter")
     cache: str
+    bytes: int = Field(description="size of the index's file")
     model: str
     dimension: int
     percent: float = Field(
@@ -344,7 +345,7 @@ class Health(BaseModel):
         domains={
             "finance": {"notes": 3_176, "chunks": 23_041, "vectors": 23_041, "pending": 0, "oldest_pending_s": 0.0,
                         "vectors_pending": 0, "parked": 0, "ignored": 64, "warned": 0,
-                        "cache": "/state/cache-finance.1.db", "model": "all-MiniLM-L6-v2",
+                        "cache": "/state/cache-finance.1.db", "bytes": 61_300_000, "model": "all-MiniLM-L6-v2",
                         "dimension": 384, "percent": 100.0, "seconds_left": None}
         },
         pending=0, oldest_pending_s=0.0, vectors_pending=0, refining=False,

@@ -9,25 +9,31 @@ from functools import cached_property
 from typing import TypeVar
 from urllib.parse import urlencode
 
+from pipelines.cache.cache import SqliteCache
+from pipelines.cache.ledger import LedgerRow
 from pipelines.errors import (
     AlreadyThereError,
+    CacheError,
     NoteTooLargeError,
     NotFoundError,
     OverruledError,
     VaultNotWritableError,
     WorkerTimeoutError,
 )
+from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Domain
 from pipelines.state.state import LOOKED_AT, State, Subject
 from pipelines.vault import files, ignore
 from pipelines.vault.new_note import content_of, stem_of, write_new
+from service.runtime.lock import only_one
 from service.schemas.notes import IgnoredAnswer, IndexAnswer, IndexState, NewNote, WrittenNote
+from service.usecases.maintenance import prepare_sentences, refine
 from service.usecases.notes import NoteFile, find_note_file
 from service.usecases.search import View, paused_because
 from service.usecases.status import storage_problem
 from workers.resources import Resources
-from workers.tasks import RequestNote, make_request_task, make_tasks
+from workers.tasks import RequestNote, look_at, make_request_task, make_tasks
 
 
 def write_note(view: View, note: NewNote) -> WrittenNote:
@@ -85,7 +91,18 @@ def stop_indexing(view: View, path: str) -> IgnoredAnswer:
                 f"{ignore.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
             ) from error
     # A file name may contain bytes that are not text; the answer must not.
-    return IgnoredAnswer(path=file.key, file=ignore.IGNORE_FILE, line=files.note_key(line))
+    line = files.note_key(line)
+    return IgnoredAnswer(
+        path=file.key, file=ignore.IGNORE_FILE, line=line, passages=_passages_of(view.resources, file)
+    )
+
+
+def _passages_of(resources: Resources, file: NoteFile) -> int:
+    """Return how many passages the index has of a note."""
+    try:
+        return len(resources.reader(file.domain).passages.chunks_of(file.key))
+    except CacheError:  # there is no index yet, or it has a problem of its own
+        return 0
 
 
 def _ignore(resources: Resources, file: NoteFile) -> str:
@@ -151,35 +168,31 @@ class IndexRequests:
         self._resources = view.resources
         self._patience = patience
 
-    def index(self, path: str, *, wait: bool) -> IndexAnswer:
+    def index(self, path: str, *, wait: bool, force: bool = False) -> IndexAnswer:
         """Have a worker index a note now; with `wait`, answer when it is findable, or after `PATIENCE_SECONDS`.
 
-        A request beyond `_MOST_WAITERS` is answered at once. Raises NoteNotFoundError for a path that is no note or
-        that the asker does not see, VaultNotFoundError, QueueUnavailableError.
+        With `force` also a note that did not change is read, split and written again. A request beyond
+        `_MOST_WAITERS` is answered at once. Raises NoteNotFoundError for a path that is no note or that the asker
+        does not see, VaultNotFoundError, QueueUnavailableError.
         """
         began = time.monotonic()
         file = find_note_file(self._view, path)
         domain, key = file.domain, file.key
-        state, reason = self._requested(domain, key, began + self._patience if wait else None)
+        state, reason = self._requested(domain, key, began + self._patience if wait else None, force=force)
         if state in ("indexed", "parked") and not self._view.audience.sees(domain.slug, key):
             raise self._view.no_such_note(key)
-        return IndexAnswer(
-            path=key,
-            domain=domain.slug,
-            state=state,
-            findable=state == "indexed" and key not in domain.configuration,
-            reason=reason,
-            took_ms=round((time.monotonic() - began) * 1000, 1),
-        )
+        return _answered(self._resources, file, state, reason, began)
 
-    def _requested(self, domain: Domain, key: str, until: float | None) -> tuple[IndexState, str | None]:
+    def _requested(
+        self, domain: Domain, key: str, until: float | None, *, force: bool
+    ) -> tuple[IndexState, str | None]:
         """Enqueue a request; wait for its outcome until a moment of the monotonic clock, or (None) not at all."""
         if until is None or not _WAITERS.acquire(blocking=False):
-            self._enqueue(key, None)
+            self._enqueue(key, None, force)
             return "queued", self._held_up(domain) or (_QUEUED if until is None else _CROWDED)
         try:
             request = secrets.token_hex(8)
-            self._enqueue(key, request)
+            self._enqueue(key, request, force)
             return self._outcome(domain, key, request, until)
         finally:
             _WAITERS.release()
@@ -202,12 +215,8 @@ class IndexRequests:
             row = self._resources.reader(domain).ledger.row(key)
             if row is None or row.wanted_hash is None:
                 raise self._view.no_such_note(key)
-            if row.parked:
-                return "parked", row.error
-            if not is_quiet:
-                return "pending", _WRITTEN_TO
-            if not row.pending:
-                return "indexed", "its vectors are pending" if row.vectors_pending else None
+            if done := _done(row, quiet=is_quiet):
+                return done
             if time.monotonic() >= until:
                 # The error may be of a version that this asker must not see.
                 known = row.error if self._view.audience.sees(domain.slug, key) else None
@@ -222,3 +231,71 @@ class IndexRequests:
         return storage_problem(resources.place.state) or (
             None if any(resources.workers().values()) else _NO_WORKER
         )
+
+
+def _done(row: LedgerRow, *, quiet: bool) -> tuple[IndexState, str | None] | None:
+    """Return the state of a note, with the reason, if no more is to come of its request, else None."""
+    if row.parked:
+        return "parked", row.error
+    if not quiet:
+        return "pending", _WRITTEN_TO
+    if not row.pending:
+        return "indexed", "its vectors are pending" if row.vectors_pending else None
+    return None
+
+
+def _answered(
+    resources: Resources, file: NoteFile, state: IndexState, reason: str | None, began: float
+) -> IndexAnswer:
+    return IndexAnswer(
+        path=file.key,
+        domain=file.domain.slug,
+        state=state,
+        findable=state == "indexed" and file.key not in file.domain.configuration,
+        reason=reason,
+        passages=_passages_of(resources, file) if state == "indexed" else None,
+        took_ms=round((time.monotonic() - began) * 1000, 1),
+    )
+
+
+# Index one note in this process, where no service runs.
+
+
+def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
+    """Index a note in this process, vectors included; answer as `IndexRequests.index` does, `force` as there.
+
+    Other pending notes may be indexed with it. Raises NoteNotFoundError for a path that is no note,
+    AlreadyRunningError if a service runs, VaultNotFoundError, ModelMismatchError, ModelUnavailableError.
+    """
+    began, resources = time.monotonic(), view.resources
+    file = find_note_file(view, path)
+    with only_one(resources.place.state):
+        resources.check_models()
+        is_quiet, _ = look_at(resources, file.key, force=force)
+        cache = resources.cache(file.domain)
+        row = _completed(resources, file, cache) if is_quiet else cache.ledger.row(file.key)
+        if is_quiet and (row is None or row.wanted_hash is None):
+            raise view.no_such_note(file.key)
+        done = _done(row, quiet=is_quiet) if row else ("pending", _WRITTEN_TO)
+        state, reason = done or ("pending", row.error if row else None)
+        answer = _answered(resources, file, state, reason, began)
+        refine(resources, file.domain, cache)
+        prepare_sentences(resources, cache)
+    return answer
+
+
+def _completed(resources: Resources, file: NoteFile, cache: SqliteCache) -> LedgerRow | None:
+    """Index until a note has its words and vectors, or nothing helps for `PATIENCE_SECONDS`; return its row."""
+    cache.leases.free_those_of_the_dead(resources.is_at_work)
+    ingest = resources.ingest(file.domain, cache)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        row = cache.ledger.row(file.key)
+        if row is None or row.parked or not (row.pending or row.vectors_pending):
+            return row
+        if (index_words if row.pending else embed_pending)(cache, ingest).touched:
+            until = time.monotonic() + PATIENCE_SECONDS
+        elif time.monotonic() >= until:
+            return row
+        else:
+            time.sleep(_LOOK_SECONDS)

@@ -56,9 +56,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
         cache.leases.free_those_of_the_dead(resources.is_at_work)
         besides, ingest = domain.configuration, resources.ingest(domain, cache)
         embedded = catch_up(cache, ingest, partial(progress, domain.slug), besides)
-        date_notes(resources.root, cache, domain, resources.date_order(domain))
-        if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
-            lines += _rank(cache, domain)
+        lines += refine(resources, domain, cache)
         counts = cache.counts(besides)
         lines.append(
             f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
@@ -70,7 +68,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
                 f"{domain.slug}: {counted(report.held, 'deletion')} held; `everindex confirm-deletions` applies them"
             )
     for domain in resources.domains():
-        _prepare_sentences(resources, resources.cache(domain))
+        prepare_sentences(resources, resources.cache(domain))
     others = added(report.others for report in reports.values())
     return [*lines, *([not_asked_for(others)] if others else [])]
 
@@ -93,7 +91,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
             resources.ingest(domain, cache),
             partial(progress, domain.slug),
         )
-        _prepare_sentences(resources, cache)
+        prepare_sentences(resources, cache)
         date_notes(resources.root, cache, domain, resources.date_order(domain))
         lines += _rank(cache, domain)
         resources.state().switch_cache(domain.slug, number)
@@ -113,7 +111,14 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
     return lines
 
 
-def _prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
+def refine(resources: Resources, domain: Domain, cache: SqliteCache) -> list[str]:
+    """Date a domain's notes and compute its ranks where these are behind; return the lines to show."""
+    date_notes(resources.root, cache, domain, resources.date_order(domain))
+    behind = cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain)
+    return _rank(cache, domain) if behind else []
+
+
+def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
     """Compute ranks and sentence vectors, as the service does when nothing else waits."""
     if cache.passages.pending_sentences(1):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)

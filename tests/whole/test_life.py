@@ -135,6 +135,14 @@ def test_a_note_that_was_saved_right_before_waiting_is_findable_afterwards(lasti
         assert lasting.found(word)[0] == f"{word}.md"
 
 
+def test_a_file_is_indexed_by_the_running_service(lasting):
+    write(lasting, "request/Boat.md", "a wherry")
+    assert lasting.run("index", "request/Boat.md", *lasting.place).startswith("request/Boat.md: 1 passage, ")
+    assert lasting.run("index", "--force", "request/Boat.md", *lasting.place).endswith(" ms\n")
+    said = lasting.run("index", "Nowhere.md", *lasting.place, code=1)
+    assert "error: Nowhere.md is unknown: there is no such file" in said
+
+
 def test_who_waits_for_a_paused_domain_is_told_so_and_goes_on_once_it_is_resumed(lasting):
     (domain,) = lasting.health()["domains"]
     lasting.post("/ops/queue/pause", domain=domain)

@@ -57,11 +57,13 @@ def test_an_overlap_must_be_smaller_than_the_target(target, overlap):
 
 
 def test_a_note_is_cut_at_its_second_level_headings():
-    found = chunks("# Top\nintro\n## A\none\n### Deep\ntwo\n## B\nthree\n# Other\nfour\n## C\nfive")
+    found = chunks(
+        "# Top\nintro\n## A\none\n### Deep\ntwo\n## B\n### Deeper\nthree\n# Other\nfour\n## C\nfive"
+    )
     assert [chunk.text for chunk in found] == [
         "# Top\nintro",
         "## A\none\n### Deep\ntwo",
-        "## B\nthree",
+        "## B\n### Deeper\nthree",
         "# Other\nfour",
         "## C\nfive",
     ]

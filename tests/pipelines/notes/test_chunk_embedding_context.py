@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,8 +104,26 @@ def test_a_section_of_a_record_is_below_its_kind_ticker_and_label(context):
     note = note_of("NVDA.yaml", read("NVDA.yaml", RECORD.encode(), TYPES))
     (chunk,) = chunk_note(note, cut(context))
     first, rest = embedded_text(chunk.text, chunk.context).split("\n", 1)
-    assert first == "[earnings-analysis] [NVDA] [Competitive Context]"
+    assert first == "[earnings-analysis] [NVDA] [Phase 2 Fundamentals — Competitive Context]"
     assert rest == chunk.text
+
+
+def test_a_sub_section_of_a_record_keeps_its_parent_in_its_label_and_in_what_is_embedded():
+    record = {"_meta": {"type": "stock-analysis"}, "ticker": "NVDA"}
+    record["bear_case_analysis"] = dict.fromkeys(("summary", "arguments"), "why it falls " * 400)
+    note = note_of("NVDA.json", read("NVDA.json", json.dumps(record).encode(), {}))
+    found = chunk_note(note, cut("breadcrumb"))
+    assert {(chunk.section, chunk.context) for chunk in found if chunk.place.name != ""} == {
+        ("Bear Case Analysis — Summary", "[stock-analysis] [NVDA] [Bear Case Analysis — Summary]"),
+        ("Bear Case Analysis — Arguments", "[stock-analysis] [NVDA] [Bear Case Analysis — Arguments]"),
+    }
+
+
+def test_of_headings_too_long_for_a_record_the_innermost_stays():
+    builder = Builder()
+    builder.add("Some text of the block.", "", ("Long " * 40, "Short"))
+    note = note_of("a.yaml", builder.document(metadata={"kind": "memo"}))
+    assert [chunk.context for chunk in chunk_note(note, cut("title"))] == ["[memo] [Short]"]
 
 
 def test_a_record_without_a_ticker_is_named_by_its_id_and_what_is_missing_is_left_out():

@@ -177,3 +177,25 @@ def test_a_failure_is_reported_and_is_the_exit_code(everindex, monkeypatch, erro
     ended, said, complained = everindex("reload")
     assert (ended, said) == (code, "")
     assert complained == complaint
+
+
+@pytest.mark.parametrize(
+    ("word", "instead"),
+    [
+        ("delete", "everindex ignore PATH"),
+        ("reindex", "everindex index --rebuild"),
+        ("reset", "everindex index --rebuild"),
+        ("validate", "everindex verify"),
+        ("embed", "everindex index FILE"),
+    ],
+)
+def test_a_command_of_another_program_is_answered_with_ours(everindex, word, instead):
+    code, _, complaint = everindex(word, "x")
+    assert code == 2
+    assert f"There is no command '{word}'." in complaint
+    assert instead in complaint
+    assert "Did you mean" not in complaint
+
+
+def test_a_misspelt_command_is_still_answered_with_one_like_it(everindex):
+    assert "Did you mean one of: 'search'" in everindex("serch")[2]

@@ -205,6 +205,11 @@ def test_a_status_says_that_close_notes_may_change_places_while_sentences_wait_f
     assert line not in said(print_status, state_of({}), parked=[])
 
 
+def test_a_status_says_how_large_the_index_is():
+    assert "the index has 61.3 MB\n" in said(print_status, state_of({"bytes": 61_300_000}), parked=[])
+    assert " MB" not in said(print_status, state_of({}), parked=[])  # a service of an earlier version
+
+
 @pytest.mark.parametrize(("width", "shown"), [(80, "  all-MiniLM-L6-v2"), (120, "  org/all-MiniLM-L6-v2")])
 def test_a_status_names_the_model_whole_at_any_width(width, shown):
     terminal = Terminal()

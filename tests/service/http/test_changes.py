@@ -56,6 +56,13 @@ def test_a_note_that_waits_is_accepted(program, vault):
     assert (answer.status_code, answer.json()["state"]) == (202, "queued")
 
 
+def test_a_program_can_force_a_note_and_learns_its_passages(settings, program):
+    with worker(settings):
+        answer = program.post("/index", params={"path": "Soil.md", "wait": 1, "force": 1}).json()
+    assert (answer["findable"], answer["passages"]) == (True, 1)
+    assert program.get("/log/Soil.md").json()["entries"][0]["texts_embedded"] == 0
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [("", 422), ("No.md", 404), ("../Soil.md", 400), ("/Soil.md", 400), ("a\0.md", 400), ("x" * 5000, 414)],
@@ -101,7 +108,7 @@ def test_exactly_one_note_leaves_the_index_its_file_stays_and_it_comes_back(sett
     resources = Resources(settings)
     index_once(resources, lambda *_: None)
     answer = program.delete(f"/documents/{quote(name)}")
-    assert answer.status_code == 200
+    assert (answer.status_code, answer.json()["passages"]) == (200, 1)
     assert answer.json()["line"] in (vault / ".everindexignore").read_text().splitlines()
     index_once(resources, lambda *_: None)
     assert program.get("/search", params={"q": "wherry clay"}).json()["count"] == 1

@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipelines.errors import NoteNotFoundError, VaultNotFoundError
+from pipelines.model import REQUEST_PRIORITY
 from pipelines.question import read_question
 from pipelines.sqlite import select
+from pipelines.state.note_log import NoteLog
 from queue_config import inspect as queue_inspect
 from service.usecases.audience import Audience
 from service.usecases.changes import IndexRequests
@@ -89,6 +91,44 @@ def test_each_of_many_changes_is_findable_at_once(settings, vault, questions, re
 def test_a_note_that_did_not_change_is_findable_at_once(settings, requests):
     with worker(settings):
         assert requests.index("Soil.md", wait=True).findable
+
+
+def test_only_a_forced_note_is_indexed_again_unchanged_and_its_passages_are_told(
+    settings, questions, requests
+):
+    def logged():
+        return [one.action for one in questions.resources.stores.of(NoteLog).of_note("Soil.md", 50)]
+
+    before = logged()
+    with worker(settings):
+        assert requests.index("Soil.md", wait=True).passages == 1
+        assert logged() == before
+        answer = requests.index("Soil.md", wait=True, force=True)
+    assert (answer.findable, answer.passages) == (True, 1)
+    assert logged() == ["indexed", *before]
+
+
+def test_a_request_that_waits_already_does_not_swallow_a_forced_one(settings, questions, requests):
+    requests.index("Soil.md", wait=False)
+    requests.index("Soil.md", wait=False, force=True)
+    with worker(settings):
+        assert requests.index("Soil.md", wait=True).findable
+    entries = questions.resources.stores.of(NoteLog).of_note("Soil.md", 50)
+    assert [one.action for one in entries].count("indexed") == 2
+
+
+def test_a_request_of_an_earlier_version_is_carried_out(settings, vault, questions):
+    (vault / "Boat.md").write_text("a wherry")
+
+    def message(path, request, task):
+        """Have no `force`."""
+
+    message.__module__ = "workers.tasks"
+    queue = Resources(settings).queue()
+    queue.task(name="index_note", priority=REQUEST_PRIORITY, context=True)(message)("Boat.md", None)
+    with worker(settings):
+        assert IndexRequests(questions).index("Soil.md", wait=True).findable
+    assert found(questions, '"wherry"') == ["Boat.md"]
 
 
 def test_a_pending_note_of_a_scan_overtakes_the_others(settings, vault, questions, requests):
