@@ -3,7 +3,7 @@
 `errors` has every error that a call raises, `results` the types of the answers.
 """
 
+from everindex import errors
 from everindex.vault import AsyncVault, FilterOptions, Vault
-from pipelines import errors
 
 __all__ = ["AsyncVault", "FilterOptions", "Vault", "errors"]
