@@ -6,6 +6,7 @@ import doctest
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.whole.conftest import indexed_example
 
@@ -26,6 +27,7 @@ def place(request, tmp_path_factory, monkeypatch):
         user.wait_until_upkeep_is_done()
     yield user.root.parent
     user.stop()
+    structlog.reset_defaults()
 
 
 def test_the_page_has_examples_of_each_section():

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import date
 
 import pytest
+import structlog
 
 import everindex
 from everindex.errors import (
@@ -93,6 +94,7 @@ def notes(base, tiny_model, **environment):
         user.run("index", *user.place)
         yield user
         user.stop()
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="module")

@@ -631,7 +631,7 @@ def leave_a_unit(_):
     from service.runtime.systemd import unit_folder
 
     unit_folder().mkdir(parents=True)
-    command = 'ExecStart="/gone/python" "--vault" "/gone" "--state" "/gone"\n'
+    command = 'ExecStart="/gone/python" "-m" "everindex" "--vault" "/gone" "--state" "/gone"\n'
     (unit_folder() / "everindex-x-work.service").write_text(command)
 
 
