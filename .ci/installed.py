@@ -1,4 +1,4 @@
-"""Check an installed package from outside the checkout: it has every file, and its demo serves, finds and cleans up.
+"""Check an installed package from outside the checkout: every file, one name, the demo, and the library.
 
 VENV/bin/python -P .ci/installed.py
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -91,6 +92,15 @@ def serve(folder: str) -> None:
         raise SystemExit(f"the demo left {left}")
 
 
+def use_the_library(folder: Path) -> None:
+    """Index a vault without a service, and ask it from Python. Raises SystemExit."""
+    shutil.copytree(CHECKOUT / "examples" / "vault", folder)
+    subprocess.run([EVERINDEX, "index", folder], check=True, stdout=subprocess.DEVNULL)
+    with everindex.Vault(folder) as vault:
+        if "Sleep" not in (best := vault.search(QUESTION).results[0].path):
+            raise SystemExit(f"the library's best answer is {best}")
+
+
 def main() -> None:
     """Check the package that this Python has installed. Raises SystemExit."""
     if INSTALLED.is_relative_to(CHECKOUT):
@@ -102,7 +112,8 @@ def main() -> None:
         compare_names()
         files = compare_files()
         serve(folder)
-    print(f"Python {sys.version.split()[0]}: the wheel has all {files} files; its demo serves and finds")
+        use_the_library(Path(folder, "vault"))
+    print(f"Python {sys.version.split()[0]}: the wheel has all {files} files; its demo and its library find")
 
 
 if __name__ == "__main__":
