@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import reprlib
 import unicodedata
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.errors import ConfigurationError, DomainsFileError, UnsafePathError
-from pipelines.formats import NAMES, OF_A_NEW_VAULT, FormatName
+from pipelines.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
 from pipelines.model import (
     CentralOver,
     Communities,
@@ -154,6 +155,10 @@ class RecordKeys(DomainsFileModel):
     id: str | None = Field(default=None, description="the key of a record's id, in dotted form")
     kind: str | None = Field(default=None, description="the key of a record's type, in dotted form")
     date: str | None = Field(default=None, description="the key of a record's date, in dotted form")
+    only_dated: bool = Field(
+        default=False,
+        description="ignore records without a date (2026-02-19, 20260219) in their file's name, as `template.yaml`",
+    )
 
 
 class DocumentsKeys(DomainsFileModel):
@@ -439,6 +444,8 @@ WHOLE_VAULT = (Domain("vault", "", legacy=True),)
 
 _MOST = 1_000  # domains, each of which has its own index
 _LIMIT = 100_000  # bytes, which are parsed within seconds, whatever they contain
+_DATED = re.compile(r"(?<!\d)\d{4}(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)", re.ASCII)
+"""A date of ISO 8601 in the name of a file; a time may follow, as in `NVDA_20260219T0900`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +479,12 @@ class Registry:
         if owner is None:
             return ()
         return self.formats if owner.formats is None else owner.formats
+
+    def is_undated(self, path: str) -> bool:
+        """Say whether the domain of a path ignores a record of this name, because it has no date."""
+        owner, form = self.owner(path), format_of(path)
+        options = owner.documents.get(form.name, {}) if owner and form else {}
+        return bool(options.get("only_dated")) and not _DATED.search(path.rpartition("/")[2])
 
     @property
     def prefixes(self) -> tuple[str, ...]:

@@ -169,7 +169,8 @@ def take_back(context: TaggingContext, domain: Domain, number: int) -> dict[str,
     path = (context.proposals().changes.find(number) or change).path  # the note may have moved
     if changed:
         return done | {"restored": [path], "left": []}
-    return done | {"restored": [], "left": [[path, "it no longer had these tags"]]}
+    why = "it no longer had these tags" if change.tags else "it was so already"
+    return done | {"restored": [], "left": [[path, why]]}
 
 
 def take_decisions_back(context: TaggingContext, domain: Domain, ids: Collection[int]) -> dict[str, Any]:

@@ -100,6 +100,18 @@ class SqliteNotes:
         )
         return [path for (path,) in found]
 
+    def record_ids(self, identity: str | None = None) -> list[tuple[str, str]]:
+        """Return the id and the path of each record (YAML, JSON) that has one, or of those with this id, by path."""
+        return select(
+            self._con,
+            "SELECT frontmatter ->> '$.id' AS id, path FROM vault_node"
+            " WHERE (path LIKE '%.yaml' OR path LIKE '%.yml' OR path LIKE '%.json')"
+            # Only what is read as the record's id is an alias, too.
+            " AND EXISTS (SELECT 1 FROM json_each(aliases) WHERE value = frontmatter ->> '$.id')"
+            " AND (?1 IS NULL OR frontmatter ->> '$.id' = ?1) ORDER BY path",
+            (identity,),
+        )
+
     def names_since(self, newest: int) -> dict[str, tuple[str, str]]:
         """Return title and aliases, as `names` does, of the notes that have a chunk with an id above `newest`."""
         found = select(

@@ -205,7 +205,7 @@ def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
 
 def rules_of(root: Path, registry: Registry) -> IgnoreRules:
     """Return the vault's ignore rules; rule files are read again, so that changes of them take effect."""
-    return IgnoreRules(root, registry.generated, registry.prefixes, registry.formats_of)
+    return IgnoreRules(root, registry.generated, registry.prefixes, registry.formats_of, registry.is_undated)
 
 
 def reconcile(

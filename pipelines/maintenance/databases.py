@@ -16,6 +16,7 @@ import apsw
 
 from pipelines import state as state_package
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.schema import CacheMeta, read_meta, steps_for, version_of
 from pipelines.errors import CacheCorruptError, CacheError, ConfigurationError, StorageUnavailableError
 from pipelines.sqlite import (
@@ -185,6 +186,17 @@ def meta_of(file: Path) -> CacheMeta | None:
             return read_meta(con, file)
     except (CacheError, apsw.Error):
         return None
+
+
+def record_ids_of(file: Path) -> list[tuple[str, str]]:
+    """Return the id and the path of each record of a cache; none where it does not exist or cannot be read."""
+    if not file.exists():
+        return []
+    try:
+        with closing(_read_only(file)) as con:
+            return SqliteNotes(con).record_ids()
+    except (CacheError, apsw.Error):
+        return []
 
 
 def _read_only(file: Path) -> apsw.Connection:

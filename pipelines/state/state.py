@@ -171,6 +171,16 @@ class ReviewState(NamedTuple):
     notes: str | None = None
 
 
+class WrittenFacts(NamedTuple):
+    """The note that a program wrote with an id: its path, and the SHA-256 of its bytes as they were written last.
+
+    While the note is being replaced, both what it had and what it gets.
+    """
+
+    path: str
+    hashes: tuple[str, ...]
+
+
 HELD: Subject[Hold] = Subject("held", Hold, is_momentary=True)
 COMPARISON: Subject[ComparisonFacts] = Subject("comparison", ComparisonFacts, is_momentary=True)
 EMBEDDING_SPEED: Subject[EmbeddingSpeed] = Subject("embed", EmbeddingSpeed, is_momentary=True)
@@ -200,6 +210,9 @@ REHASHED: Subject[str] = Subject("rehash", str)
 MEMORY: Subject[dict[str, tuple[int, int]]] = Subject("memory", dict[str, tuple[int, int]])
 """By domain: how many in-memory lists were compared with the cache, and how many differed."""
 
+WRITTEN: Subject[WrittenFacts] = Subject("written", WrittenFacts)
+"""The note that a program wrote with an id, by the id's SHA-256."""
+
 SUBJECTS: tuple[Subject[Any], ...] = (
     HELD,
     COMPARISON,
@@ -214,6 +227,7 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     TAGGING_BEGAN,
     REHASHED,
     MEMORY,
+    WRITTEN,
 )
 
 

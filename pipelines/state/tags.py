@@ -270,6 +270,9 @@ class Spending:
 PROMOTED, UNDONE = "promoted", "undone"
 """The actions of a promotion, and of undoing one or a run of renames; `RENAMED` and `RENAMING` are those of a run."""
 
+REPLACED = "replaced"
+"""The action of a program that wrote its own note again."""
+
 # A run that died before its first file changed nothing. The undoing of a run has the files that it restored; one that
 # an earlier version recorded has none, and is counted by its run, which counts as undone at the time of that record.
 _CHANGE = (
@@ -332,6 +335,15 @@ class ChangeLog:
                 "INSERT INTO tag_renamed VALUES (?, ?, x'', x'')", [(number, path) for path in files]
             )
         return int(number)
+
+    def record_replaced(self, change: Change) -> int:
+        """Record that a program replaced its note, and return the id; of a note only the last such change is kept."""
+        with transaction(self._con):
+            self._con.execute(
+                "DELETE FROM tag_audit WHERE domain = ? AND path = ? AND action = ?",
+                (change.domain, change.path, REPLACED),
+            )
+            return self.record(change)
 
     def latest(self, limit: int, path: str | None = None) -> list[Change]:
         """Return the latest changes, newest first, of one note or all."""

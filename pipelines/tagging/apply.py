@@ -18,6 +18,7 @@ from pipelines.state.tags import (
     PROMOTED,
     RENAMED,
     RENAMING,
+    REPLACED,
     UNDONE,
     Change,
     Looked,
@@ -338,17 +339,30 @@ def taken_back(data: bytes, head_before: bytes, head_after: bytes, tags: Collect
     return exact if exact is not None and differs_by(data, exact, added) else remove_tags(data, added)
 
 
+def _before_replaced(data: bytes, change: Change) -> bytes:
+    """Return a note with the text that it had before a program replaced it. Raises CannotUndoError."""
+    text = restored(data, change.head_before, change.head_after)
+    if text is None:
+        raise CannotUndoError(f"{change.path!r} was changed since; correct it by hand")
+    return text
+
+
 def undo(notes: DomainNotes, change: Change, at: str) -> bool:
     """Undo a promotion, and say whether the note had to be changed; its tags wait again, by their names of today.
 
-    The note becomes as it was if its frontmatter then only lacks these tags; otherwise the tags alone are removed.
-    Raises CannotUndoError if there is nothing to undo, and NoteError if the note cannot be changed.
+    A note that a program replaced gets its text back, if it was not changed since. After a promotion, the note
+    becomes as it was if its frontmatter then only lacks these tags; otherwise the tags alone are removed. Raises
+    CannotUndoError if there is nothing to undo, and NoteError if the note cannot be changed.
     """
     if change.undone_at is not None:
         raise CannotUndoError(f"change {change.id} is already undone")
-    if change.action != PROMOTED:
+    if change.action not in (PROMOTED, REPLACED):
         raise CannotUndoError(f"change {change.id} is neither a promotion nor a run of renames")
     change = found_again(notes.cache, notes.proposals, notes.log, notes.root, change, notes.max_bytes)
+    if change.action == REPLACED:
+        before, after = _edit(notes, change.path, lambda data: _before_replaced(data, change))
+        notes.proposals.changes.undo(change.id, at)
+        return before != after
     names = {*change.tags, *(_name_after(notes, tag, change.at) for tag in change.tags)}
     before, after = _edit(
         notes, change.path, lambda data: taken_back(data, change.head_before, change.head_after, names)

@@ -395,6 +395,10 @@ MOST_BYTES = 1_000_000
 """A larger rule file is not applied."""
 
 _OTHER_FORMAT = "its format is not indexed here"
+_UNDATED = (
+    "its name has no date, as 2026-02-19 or 20260219, and its domain in _domains.yaml has `only_dated` in"
+    " `documents: {yaml: ...}`"
+)
 
 _MOST_ALONG_A_PATH = 2 * MOST_WILDCARD_CHARACTERS
 _MOST_COMPLAINTS = 100
@@ -423,8 +427,8 @@ class IgnoreRules:
     """The ignore rules of one vault; a folder's rule files are read when a walk enters it.
 
     `generated` are the paths of Everindex's own files; `owned` are the prefixes of paths that belong to a domain, and
-    `formats_of` returns the formats that the domain of a path indexes. `complaints` are sentences about rules that
-    are not applied.
+    `formats_of` returns the formats that the domain of a path indexes, `is_undated` says whether it ignores a file
+    because its name has no date. `complaints` are sentences about rules that are not applied.
     """
 
     SYMLINK = "symlink (not followed)"
@@ -438,11 +442,13 @@ class IgnoreRules:
         generated: Iterable[str],
         owned: Iterable[str],
         formats_of: Callable[[str], Collection[str]],
+        is_undated: Callable[[str], bool] = lambda _path: False,
     ) -> None:
         self._root = root
         self._generated = frozenset(generated)
         self._owned = tuple(owned)
         self._formats_of = formats_of
+        self._is_undated = is_undated
         self._filters = read_filters(root)
         self._known: dict[str, tuple[str | None, Scope]] = {}
         self._lacking: dict[FormatName, str | None] = {}
@@ -587,7 +593,7 @@ class IgnoreRules:
             self._lacking[form.name] = form.lacks
         if extra := self._lacking[form.name]:
             return f"no reader for {form.name} is installed: everindex[{extra}]; `everindex doctor` names the command"
-        return None
+        return _UNDATED if self._is_undated(path) else None
 
     def _user_rule(self, path: str, scope: Scope, *, is_folder: bool) -> str | None:
         # A deeper file overrides a shallower one.

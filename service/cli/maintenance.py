@@ -71,8 +71,6 @@ def _files_among(paths: Sequence[Path], vault: Path | None) -> Sequence[Path]:
 
 def _index_files(paths: Sequence[Path], given: dict[str, Any], *, force: bool) -> None:
     """Index files of a vault now, print how long each took, and exit with 1 if one cannot be indexed."""
-    from pipelines.vault.files import note_key  # noqa: PLC0415 - help has to be instant
-
     client = client_of(located(given, near=paths[0]))
     failed = False
     for path in paths:
@@ -81,12 +79,8 @@ def _index_files(paths: Sequence[Path], given: dict[str, Any], *, force: bool) -
             return client.call("POST", "/index", path=found, wait=1, force=int(force))
 
         try:
-            if path.exists():  # as a shell completes it
-                answer = ask(note_key(in_vault(client.root, str(path.absolute()))))
-            elif (client.root / path).exists():
-                answer = ask(note_key(str(path)))
-            else:
-                answer = about_note(client, note_key(str(path)), ask)
+            name, exists = _name_of(client.root, path)
+            answer = ask(name) if exists else about_note(client, name, ask)
         except NotFoundError as error:
             complain(str(error))
             failed = True
@@ -95,6 +89,19 @@ def _index_files(paths: Sequence[Path], given: dict[str, Any], *, force: bool) -
         out.say(_indexed_line(answer), None if answer["state"] == "indexed" else "yellow")
     if failed:
         sys.exit(1)
+
+
+def _name_of(root: Path, path: Path) -> tuple[str, bool]:
+    """Return a file as its vault names it, and whether it exists: as a shell completes it, or below the vault.
+
+    Raises NotFoundError if it is outside the vault.
+    """
+    from pipelines.vault.files import note_key  # noqa: PLC0415 - help has to be instant
+
+    name = in_vault(root, str(path.absolute() if path.exists() else path))
+    if name.startswith("/") or ".." in name.split("/"):
+        raise NotFoundError(f"{path} is outside the vault {root}; name its vault with --vault")
+    return note_key(name), (root / name).exists()
 
 
 def _indexed_line(answer: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from service.usecases.text import (
     counted,
     nearest_first,
     not_asked_for,
+    sharing,
     way_to,
     why_kept,
     why_left_out,
@@ -242,7 +243,7 @@ def print_status(
     elif facts.get("refining"):
         console.print("until every sentence has its vector, close notes may change places in answers")
     _print_reembed(console, facts["domains"])
-    _print_warned(console, sum(domain.get("warned", 0) for domain in facts["domains"].values()))
+    _print_warned(console, facts)
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
     if others := facts.get("other_files"):
@@ -287,14 +288,17 @@ def _print_reembed(console: Console, domains: dict[str, dict[str, Any]]) -> None
             console.print(Text(line, "yellow"), soft_wrap=True)
 
 
-def _print_warned(console: Console, count: int) -> None:
-    """Print how many notes have parts that could not be read, if there are any."""
-    if count:
+def _print_warned(console: Console, facts: dict[str, Any]) -> None:
+    """Print how many notes have parts that could not be read, and which records have one id, if there are any."""
+    if count := sum(domain.get("warned", 0) for domain in facts["domains"].values()):
         notes = counted(count, "note has parts that", "notes have parts that")
         console.print(
             Text(f"{notes} could not be read: `everindex list -f has=warning` names them", "yellow"),
             soft_wrap=True,
         )
+    for identity, paths in facts.get("shared_ids", {}).items():
+        line = f"{sharing(identity, paths)}; give each an id of its own"
+        console.print(Text(line, "yellow"), soft_wrap=True)
 
 
 def _watcher_line(watcher: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from service.usecases.text import counted, second
 
 app = click.Group()
 domain_option = click.option("--domain", help="Only this domain.")
-_UNDOABLE = ("promoted", "renamed", "renaming")
+_UNDOABLE = ("promoted", "renamed", "renaming", "replaced")
 
 
 @app.command()
@@ -236,7 +236,7 @@ def _way_out(earlier: list[dict[str, Any]]) -> str:
 
 def _run_of(change: dict[str, Any], changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what is undone with a change: a run of renames in several domains has one time."""
-    if change["action"] == "promoted":
+    if change["action"] in ("promoted", "replaced"):
         return [change]
     return [one for one in changes if one["at"] == change["at"] and not one["undone_at"]] or [change]
 
@@ -247,15 +247,16 @@ def _run_of(change: dict[str, Any], changes: list[dict[str, Any]]) -> list[dict[
     required=False,
     type=int,
     metavar="[ID]",
-    help="The id of a change in the log; default: the last one that is not undone.",
+    help="The id of a change in the log; default: the last change of tags that is not undone.",
 )
 @vault_option
 @state_option
 def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
-    """Undo a promotion or a run of renames, and restore the notes as they were before."""
+    """Undo a promotion, a run of renames or a program's replacing its note; the notes become as they were before."""
     service = need_service(options_given(vault, state))
     changes = service.call("GET", "/changes", limit=1000)
-    wanted = [one for one in changes if (one["id"] == number if number else _can_be_undone(one))]
+    undoable = (one for one in changes if one["action"] != "replaced" and _can_be_undone(one))
+    wanted = [one for one in changes if one["id"] == number] if number else list(undoable)
     way_out = ""
     if wanted:
         run = _run_of(wanted[0], changes) if _can_be_undone(wanted[0]) else []

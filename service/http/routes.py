@@ -401,13 +401,16 @@ def add_changes(app: FastAPI, view: View) -> None:
         response.status_code = 202 if answer.state in ("queued", "pending") else 200
         return answer
 
-    @app.post("/notes", status_code=201)
-    def write(note: NewNote) -> WrittenNote:
+    @app.post("/notes", status_code=201, responses={200: {"model": WrittenNote}})
+    def write(note: NewNote, response: Response) -> WrittenNote:
         """Write a new note into the operator's inbox, under a name made from its title; nothing is overwritten.
 
-        Off unless the setting `inbox` names a folder.
+        A property `id` names the note: written with the same one again, it is replaced (200) if nobody has changed it
+        since (else 409). Off unless the setting `inbox` names a folder.
         """
-        return write_note(view, note)
+        written = write_note(view, note)
+        response.status_code = 201 if written.state == "new" else 200
+        return written
 
     @app.delete("/documents/{path:path}")
     def stop(path: str) -> IgnoredAnswer:

@@ -307,6 +307,16 @@ class NewNote(BaseModel):
             _check(value, 1)
         return properties
 
+    @property
+    def identity(self) -> str | None:
+        """The note's id, by which it is written again, from the property `id`; None without one."""
+        value = self.properties.get("id")
+        return (
+            str(value)
+            if isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
+            else None
+        )
+
     def frontmatter(self) -> dict[str, object]:
         """Return all properties of the note, the title first."""
         given = {"title": self.title, "kind": self.kind, "source": self.source}
@@ -339,9 +349,15 @@ def _writable(text: str) -> str:
 
 
 class WrittenNote(BaseModel):
-    """The answer of `POST /notes`: the new note's path, and the address to POST to until a search finds it."""
+    """The answer of `POST /notes`: the note's path, and the address to POST to until a search finds it."""
 
-    model_config = example(path="Inbox/Moats.md", index="/index?path=Inbox%2FMoats.md&wait=1")
+    model_config = example(
+        path="Inbox/Moats.md", index="/index?path=Inbox%2FMoats.md&wait=1", state="new", change=None
+    )
 
     path: str
     index: str
+    state: Literal["new", "replaced", "unchanged"] = Field(
+        description="replaced, unchanged: a note was written with this id before"
+    )
+    change: int | None = Field(None, description="what `POST /changes/undo?id=` undoes, of a replaced note")

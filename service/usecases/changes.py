@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 import time
+from contextlib import nullcontext
 from functools import cached_property
-from typing import TypeVar
+from itertools import chain
+from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
 from pipelines.cache.cache import SqliteCache
@@ -22,10 +25,13 @@ from pipelines.errors import (
 )
 from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import rules_of
-from pipelines.model import Domain
-from pipelines.state.state import LOOKED_AT, State, Subject
+from pipelines.model import Domain, now_iso
+from pipelines.state.state import LOOKED_AT, WRITTEN, State, Subject, WrittenFacts
+from pipelines.state.tags import REPLACED, Change, Proposals
+from pipelines.tagging.apply import heads
 from pipelines.vault import files, ignore
 from pipelines.vault.new_note import content_of, stem_of, write_new
+from pipelines.vault.write import replace_if_unchanged
 from service.runtime.lock import only_one
 from service.schemas.notes import IgnoredAnswer, IndexAnswer, IndexState, NewNote, WrittenNote
 from service.usecases.maintenance import prepare_sentences, refine
@@ -39,8 +45,9 @@ from workers.tasks import RequestNote, look_at, make_request_task, make_tasks
 def write_note(view: View, note: NewNote) -> WrittenNote:
     """Write a note into the setting `inbox`, under a name made from its title; return its path.
 
-    Raises OverruledError without that setting, and where the folder is ignored or behind a link,
-    UnsafePathError, NoteTooLargeError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
+    A note that was written with the same property `id` is replaced instead, and that can be undone. Raises
+    OverruledError without that setting, where the folder is ignored or behind a link, and for a note that was changed
+    or moved away since, UnsafePathError, NoteError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
     """
     resources = view.resources
     settings, root, registry = resources.settings, resources.root, resources.registry()
@@ -57,21 +64,95 @@ def write_note(view: View, note: NewNote) -> WrittenNote:
     data = content_of(note.frontmatter(), note.text)
     if len(data) > settings.max_note_bytes:
         raise NoteTooLargeError(f"the note has more than max_note_mb = {settings.max_note_mb:g}; write less")
-    taken = [one for domain in registry.domains for one in domain.configuration]
+    identity = note.identity
+    with _WRITING if identity else nullcontext():
+        written = _write_again(view, identity, folder, data) if identity else None
+        if written is None:
+            written = _written(_write_new(resources, folder, stem, data))
+            if identity:
+                _remember(resources, identity, written.path, _hash(data))
+    return written
+
+
+def _write_new(resources: Resources, folder: str, stem: str, data: bytes) -> str:
+    taken = [one for domain in resources.registry().domains for one in domain.configuration]
     try:
-        written = files.disk_key(write_new(root, folder, stem, data, taken))
+        return files.disk_key(write_new(resources.root, folder, stem, data, taken))
     except OSError as error:
         raise VaultNotWritableError(
-            f"{settings.inbox} cannot be written ({error.strerror}); make the folder writable"
+            f"{resources.settings.inbox} cannot be written ({error.strerror}); make the folder writable"
         ) from error
-    return WrittenNote(path=written, index=f"/index?{urlencode({'path': written, 'wait': 1})}")
 
 
-# Stop indexing a note: by a line in the vault's `.everindexignore`, never by removing its file.
+# Write a note again that a program wrote with the same id, unless somebody else has changed it since.
 
 
 _WRITING = threading.Lock()
-"""Held while the file is changed: of two changes at once, one would find that the file is being written to."""
+"""Held while a file is changed: of two changes at once, one would find that the file is being written to."""
+
+
+def _write_again(view: View, identity: str, folder: str, data: bytes) -> WrittenNote | None:
+    """Replace the note that was written with an id; None if none was, or if it is deleted. Raises OverruledError."""
+    resources, root = view.resources, view.resources.root
+    fact = resources.state().get(WRITTEN, _hash(identity.encode()))
+    path = _where_now(view, fact.value) if fact else None
+    if fact is None or path is None:
+        return None
+    raw, hashes = files.path_on_disk(root, path), fact.value.hashes
+    before = files.read(root, raw, resources.settings.max_note_bytes).data
+    if before == data or hashes == (_hash(data),):  # what somebody made of this very text stays
+        return _written(path, "unchanged")
+    if not path.startswith(f"{files.disk_key(folder)}/"):
+        raise OverruledError(
+            f"the note with the id {identity} was moved to {path}, and programs write into"
+            f" {resources.settings.inbox} only; move it back, or give another id"
+        )
+    changed = OverruledError(
+        f"{path}, the note with the id {identity}, was changed since a program wrote it, and is left as it is;"
+        " change it by hand, or give another id"
+    )
+    if _hash(before) not in hashes:
+        raise changed
+    _remember(resources, identity, path, _hash(before), _hash(data))
+    if replace_if_unchanged(root, raw, before, data, resources.place.displaced) is not None:
+        raise changed
+    written = _written(path, "replaced", _recorded(resources, path, before, data))
+    _remember(resources, identity, path, _hash(data))
+    return written
+
+
+def _where_now(view: View, fact: WrittenFacts) -> str | None:
+    """Return the path of a note that a program wrote, also if it was moved since; None if it is gone."""
+    root = view.resources.root
+    moved = (path for _, cache in view.readers() for path in cache.ledger.paths_of(fact.hashes))
+    paths = chain([fact.path], moved)
+    return next((path for path in paths if files.look(root, files.path_on_disk(root, path))), None)
+
+
+def _recorded(resources: Resources, path: str, before: bytes, after: bytes) -> int:
+    """Record a replaced note among the changes that can be undone; return the change's id."""
+    owner = resources.registry().owner(path)
+    slug = owner.slug if owner else ""
+    change = Change(0, now_iso(), slug, path, (), REPLACED, *heads(before, after), None)
+    return resources.stores.of(Proposals).changes.record_replaced(change)
+
+
+def _remember(resources: Resources, identity: str, path: str, *hashes: str) -> None:
+    resources.state().put(WRITTEN, WrittenFacts(path, hashes), _hash(identity.encode()))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _written(
+    path: str, state: Literal["new", "replaced", "unchanged"] = "new", change: int | None = None
+) -> WrittenNote:
+    index = f"/index?{urlencode({'path': path, 'wait': 1})}"
+    return WrittenNote(path=path, index=index, state=state, change=change)
+
+
+# Stop indexing a note: by a line in the vault's `.everindexignore`, never by removing its file.
 
 
 def stop_indexing(view: View, path: str) -> IgnoredAnswer:

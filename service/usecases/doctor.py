@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import metadata
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -40,7 +41,7 @@ from pipelines.errors import (
 )
 from pipelines.formats import FORMATS, SCANNED, install_command
 from pipelines.indexing.ingest import chunking_of
-from pipelines.maintenance.databases import current_caches, damage, meta_of, try_library
+from pipelines.maintenance.databases import current_caches, damage, meta_of, record_ids_of, try_library
 from pipelines.model import Domain
 from pipelines.search.evaluate import QUERIES_FILE, read_judged
 from pipelines.search.scopes import SCOPES_FILE, read_scopes
@@ -57,8 +58,8 @@ from service.runtime.listeners import listener, service_on
 from service.runtime.sockets import bind
 from service.runtime.systemd import MODULE, UnitPaths, unit_folder
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
-from service.usecases.status import describe_change, storage_problem
-from service.usecases.text import counted
+from service.usecases.status import MOST_SHARED_IDS, describe_change, shared_ids, storage_problem
+from service.usecases.text import counted, sharing
 from workers.resources import GOOD_DOMAINS_FILE, chosen_chunking, recorded_model
 from workers.vault_paths import VaultPaths, remembered, was_indexed, why_not_indexed
 from workers.watchers import watchers
@@ -504,6 +505,17 @@ def check_passages(looked_at: Installation) -> Iterator[Finding]:
                 )
 
 
+def check_record_ids(looked_at: Installation) -> Iterator[Finding]:
+    """Look for records that have the same id."""
+    place = looked_at.place
+    if place is None:
+        return
+    files = current_caches(place.state, [domain.slug for domain in _domains_of(place.root)])
+    shared = shared_ids(place.root, chain.from_iterable(map(record_ids_of, files)))
+    for identity, paths in islice(shared.items(), MOST_SHARED_IDS):
+        yield warning("ids", sharing(identity, paths), "give each record an id of its own")
+
+
 def check_disk(looked_at: Installation) -> Iterator[Finding]:
     """Say whether the state folder can be written, and how much space its disk has."""
     place = looked_at.place
@@ -698,6 +710,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_database,
     check_indexes,
     check_passages,
+    check_record_ids,
     check_disk,
     check_queue,
     check_port,

@@ -71,10 +71,12 @@ from service.usecases.status import (
     describe_note,
     index_of,
     on_disk,
+    record_ids,
+    shared_ids,
     state_of,
     without_counts,
 )
-from service.usecases.text import moment
+from service.usecases.text import moment, sharing
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -224,10 +226,24 @@ def paused_because(resources: Resources, slug: str) -> str | None:
     return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops/queue`)"
 
 
-def _as_read(resources: Resources, cache: SqliteCache, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
-    node = cache.passages.node(known["path"])
-    warnings = node.warnings if node else []
+def _same_id(
+    resources: Resources, caches: Mapping[str, SqliteCache], path: str, identity: object
+) -> Iterator[str]:
+    """Yield a sentence about the records that have the id of this one."""
+    if isinstance(identity, str):
+        paths = shared_ids(resources.root, record_ids(caches.values(), identity)).get(identity, [])
+        if path in paths:
+            yield f"{sharing(identity, paths)}; give each an id of its own"
+
+
+def _as_read(
+    resources: Resources, caches: Mapping[str, SqliteCache], known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return warnings about an indexed note, and why agents do not see it. Raises CacheError."""
+    node = caches[known["domain"]].passages.node(known["path"])
+    warnings = list(node.warnings) if node else []
+    if node:
+        warnings += _same_id(resources, caches, node.path, node.frontmatter.get("id"))
     hidden = None
     if known["path"] in agents(resources).known_private(known["domain"]):
         unread = any("frontmatter" in warning for warning in warnings)
@@ -253,7 +269,7 @@ def explained(
         if gone := _vanished_because(resources, caches[slug], slug, path):
             return {**known, "state": "pending", "reason": gone}  # that it is removed
         node = caches[slug].passages.node(path)
-        more = _as_read(resources, caches[slug], known) if is_owner else {}
+        more = _as_read(resources, caches, known) if is_owner else {}
         return {**known, "dates": dates_of(node).model_dump() if node else None, **more}
     return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}
 
@@ -675,7 +691,8 @@ class View:
         domains, failed = self._ask(partial(state_of, self.resources))
         index = self.index_state()
         index.failed |= failed
-        return describe_health(self.resources, queue, domains, index)
+        shared = shared_ids(self.resources.root, record_ids(cache for _, cache in self.readers()))
+        return describe_health(self.resources, queue, domains, index, shared)
 
     def holder(self, path: str) -> tuple[Domain, SqliteCache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,6 +124,30 @@ def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> s
         return set(paths)
     files = cache.ledger.stat_of(paths).items()
     return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}
+
+
+MOST_SHARED_IDS = 20
+"""How many ids that several records have an answer names."""
+
+
+def record_ids(caches: Iterable[SqliteCache], identity: str | None = None) -> Iterator[tuple[str, str]]:
+    """Yield the id and the path of each record that has one, or of those with this id."""
+    for cache in caches:
+        with suppress(CacheError):  # a problem of its own
+            yield from cache.notes.record_ids(identity)
+
+
+def shared_ids(root: Path, records: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the paths of each id that several of these records have, without those whose files are gone."""
+    paths: dict[str, list[str]] = {}
+    for found, path in records:
+        paths.setdefault(found, []).append(path)
+    several = {found: _there(root, of_id) for found, of_id in paths.items() if len(of_id) > 1}
+    return {found: there for found, there in sorted(several.items()) if len(there) > 1}
+
+
+def _there(root: Path, paths: Sequence[str]) -> list[str]:
+    return sorted(path for path in paths if vault.look(root, vault.path_on_disk(root, path)))
 
 
 # The state of one domain's index, with what `everindex reembed` would change in it and what that costs.
@@ -269,7 +294,11 @@ def count_notes(resources: Resources, readers: Sequence[tuple[Domain, SqliteCach
 
 
 def describe_health(
-    resources: Resources, queue: Queue, domains: Mapping[str, Mapping[str, Any]], index: IndexState
+    resources: Resources,
+    queue: Queue,
+    domains: Mapping[str, Mapping[str, Any]],
+    index: IndexState,
+    shared: Mapping[str, list[str]],
 ) -> Health:
     """Describe the vault, its caches and the problems."""
     state = resources.state()
@@ -297,6 +326,7 @@ def describe_health(
         refused_messages=asdict(refused.value if refused else RefusedMessages()),
         problems=problems,
         other_files=added(compared.others.values()) if compared else {},
+        shared_ids=dict(islice(shared.items(), MOST_SHARED_IDS)),
     )
 
 

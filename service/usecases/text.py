@@ -34,6 +34,15 @@ def not_asked_for(counts: Mapping[str, int]) -> str:
     )
 
 
+_NAMED = 5
+
+
+def sharing(identity: str, paths: Sequence[str]) -> str:
+    """Say which records have one id."""
+    more = ", …" if len(paths) > _NAMED else ""
+    return f"{counted(len(paths), 'record')} have the id {identity}: {', '.join(paths[:_NAMED])}{more}"
+
+
 def moment(at: str) -> str:
     """Return an ISO 8601 time to the minute, in this machine's time zone."""
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")

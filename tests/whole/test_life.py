@@ -139,8 +139,10 @@ def test_a_file_is_indexed_by_the_running_service(lasting):
     write(lasting, "request/Boat.md", "a wherry")
     assert lasting.run("index", "request/Boat.md", *lasting.place).startswith("request/Boat.md: 1 passage, ")
     assert lasting.run("index", "--force", "request/Boat.md", *lasting.place).endswith(" ms\n")
-    said = lasting.run("index", "Nowhere.md", *lasting.place, code=1)
+    said = lasting.run("index", "Nowhere.md", "/etc/hostname", "first.md", *lasting.place, code=1)
     assert "error: Nowhere.md is unknown: there is no such file" in said
+    assert f"error: /etc/hostname is outside the vault {lasting.root}" in said
+    assert "first.md: 1 passage, " in said
 
 
 def test_who_waits_for_a_paused_domain_is_told_so_and_goes_on_once_it_is_resumed(lasting):

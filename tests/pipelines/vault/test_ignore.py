@@ -9,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from pipelines.domains import load
 from pipelines.formats import OF_A_NEW_VAULT
+from pipelines.indexing.reconcile import rules_of
 from pipelines.vault.ignore import IgnoreRules
 from pipelines.vault.scan import scan_vault
 
@@ -593,3 +595,26 @@ def test_one_path_alone_is_judged_as_in_a_scan(paths, rule_files, filters, owned
             assert {path: alone.ignored.get(path) for path in below} == {
                 path: found.ignored.get(path) for path in below
             }
+
+
+DATED = ["NVDA_2026-02-19.yaml", "NVDA_20260219T0900.yaml", "2026-02-19T09:00_x.json", "a/20260219.yml"]
+UNDATED = [
+    "template.yaml",
+    "EA-NVDA-Q4-2024.yaml",
+    "2026/02/19/NVDA.yaml",
+    "1202602190.json",
+    "2026-13-01.yaml",
+]
+
+
+@pytest.mark.parametrize("path", [*DATED, *UNDATED, "Note.md", "table.csv"])
+def test_a_domain_may_ignore_records_without_a_date_in_their_name(tmp_path, path):
+    domains = "all: {legacy: true, formats: [md, csv, yaml, json], documents: {yaml: {only_dated: %s}}}\n"
+    write(tmp_path, path)
+    for setting in ("true", "false"):
+        write(tmp_path, "_domains.yaml", domains % setting)
+        found = rules_of(tmp_path, load(tmp_path))
+        rule, scan = found.for_file(path), scan_vault(tmp_path, found)
+        assert ("`only_dated`" in (rule or "")) == (path in UNDATED and setting == "true")
+        assert scan.ignored.get(path) == rule
+        assert (path in scan.notes) == (rule is None)

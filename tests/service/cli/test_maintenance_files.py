@@ -87,6 +87,7 @@ def test_a_file_that_cannot_be_indexed_is_named_with_the_reason_and_stops_no_oth
     with (vault / "Large.md").open("wb") as file:
         file.truncate(settings.max_note_bytes + 1)
     reasons = {
+        "../No.md": "outside the vault",
         str(tmp_path / "Secret.md"): "outside the vault",
         "Hidden.md": ".everindexignore:1: /Hidden.md",
         "record.yaml": "add it to `formats:`",

@@ -210,6 +210,12 @@ def test_a_status_says_how_large_the_index_is():
     assert " MB" not in said(print_status, state_of({}), parked=[])  # a service of an earlier version
 
 
+def test_a_status_names_the_records_that_have_one_id():
+    shared = {"shared_ids": {"EA-1": ["a.yaml", "b.yaml"]}}
+    line = "2 records have the id EA-1: a.yaml, b.yaml; give each an id of its own\n"
+    assert line in said(print_status, state_of({}) | shared, parked=[])
+
+
 @pytest.mark.parametrize(("width", "shown"), [(80, "  all-MiniLM-L6-v2"), (120, "  org/all-MiniLM-L6-v2")])
 def test_a_status_names_the_model_whole_at_any_width(width, shown):
     terminal = Terminal()

@@ -464,6 +464,17 @@ def test_a_damaged_index(place, number):
     assert "`everindex index --rebuild`" in found["index"]["cure"]
 
 
+def test_records_that_have_one_id(place, vault):
+    (vault / "_domains.yaml").write_text("vault: {legacy: true, formats: [md, yaml]}\n")
+    for name in ("a.yaml", "b.yaml"):
+        (vault / name).write_text("_meta: {id: EA-1}\nthesis: {statement: It keeps growing.}\n")
+    indexed(vault)
+    before = everything(place.state)
+    code, found = diagnose(place.root)
+    assert (code, everything(place.state)) == (0, before)
+    assert found["ids"]["message"] == "2 records have the id EA-1: a.yaml, b.yaml"
+
+
 def test_an_index_that_waits_for_reembed_to_follow_the_settings(place, monkeypatch):
     monkeypatch.setenv("EVERINDEX_EMBEDDING_CONTEXT", "breadcrumb")
     code, found = diagnose(place.root)

@@ -120,6 +120,12 @@ class Stuck:
         return self.changes if method == "GET" else {"domains": {"garden": {"error": "'1.md' is gone"}}}
 
 
+def test_a_note_that_a_program_replaced_is_undone_by_its_id_only(monkeypatch):
+    monkeypatch.setattr("service.cli.tags.need_service", lambda _: Stuck(("replaced", "promoted")))
+    assert "undoing 8: promoted" in CliRunner().invoke(app, ["tags", "undo"]).output
+    assert "undoing 9: replaced" in CliRunner().invoke(app, ["tags", "undo", "9"]).output
+
+
 @pytest.mark.parametrize(
     ("given", "actions", "way_out"),
     [

@@ -11,16 +11,22 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from pipelines.errors import CannotUndoError
+from pipelines.state.tags import Proposals
 from pipelines.vault.ignore import MOST_BYTES, stop_ignoring
+from pipelines.vault.write import replace_if_unchanged
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
-from service.usecases.changes import stop_indexing
+from service.schemas.notes import NewNote
+from service.usecases.changes import stop_indexing, write_note
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
 from tests.browser.serving import cookie_of
 from tests.working import indexed, worker
 from workers.resources import Resources
+from workers.tag_context import TaggingContext
+from workers.tagging import take_back
 
 PORT = 8745
 
@@ -354,3 +360,152 @@ def test_another_site_cannot_write_a_note(anyone, settings):
     assert anyone.post("/notes", json=NOTE, headers=cookie).status_code == 403
     form = {**cookie, "Sec-Fetch-Site": "same-origin", "Content-Type": "text/plain"}
     assert anyone.post("/notes", content="{}", headers=form).status_code == 415
+
+
+# Write a note again, by its id
+
+CALL = {"title": "Call 1", "text": "Moats are wide.", "properties": {"id": "call-1"}}
+
+
+def again(**fields):
+    return CALL | fields
+
+
+@pytest.fixture
+def place(vault, tmp_path, tiny_model):
+    return Resources(
+        Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), inbox="In/Box")
+    )
+
+
+def taken_back(place, number):
+    (domain,) = place.domains()
+    index_once(place, lambda *_: None)
+    return take_back(TaggingContext(place), domain, number)
+
+
+def test_a_note_with_a_known_id_is_replaced_at_its_path(inbox, vault):
+    first = inbox.post("/notes", json=CALL)
+    assert (first.status_code, first.json()["state"]) == (201, "new")
+    answer = inbox.post("/notes", json=again(title="Call one", text="Moats are narrow."))
+    assert (answer.status_code, answer.json()["state"]) == (200, "replaced")
+    assert answer.json()["path"] == first.json()["path"] == "In/Box/Call 1.md"
+    (file,) = (vault / "In/Box").iterdir()
+    assert file.read_text() == "---\ntitle: Call one\nid: call-1\n---\n\nMoats are narrow.\n"
+
+
+def test_the_same_note_again_changes_nothing(inbox, vault):
+    inbox.post("/notes", json=CALL)
+    before = (vault / "In/Box/Call 1.md").stat()
+    answer = inbox.post("/notes", json=CALL).json()
+    assert (answer["path"], answer["state"], answer["change"]) == ("In/Box/Call 1.md", "unchanged", None)
+    assert (vault / "In/Box/Call 1.md").stat() == before
+
+
+def test_another_id_or_none_makes_another_note_and_a_persons_note_with_the_id_stays(inbox, vault):
+    (vault / "Own.md").write_text("---\nid: call-1\n---\nA person's.\n")
+    paths = [
+        inbox.post("/notes", json=again(properties=properties)).json()["path"]
+        for properties in (
+            {"id": "call-1"},
+            {"id": "call-2"},
+            {},
+            {"id": 7},
+            {"id": 7},
+            {"id": True},
+            {"id": ""},
+        )
+    ]
+    assert paths == [f"In/Box/Call 1{end}.md" for end in ("", " 2", " 3", " 4", " 4", " 5", " 6")]
+    assert (vault / "Own.md").read_text() == "---\nid: call-1\n---\nA person's.\n"
+
+
+def test_a_note_that_a_person_edited_is_left_as_it_is(inbox, vault):
+    inbox.post("/notes", json=CALL)
+    (vault / "In/Box/Call 1.md").write_text("Mine now.\n")
+    answer = inbox.post("/notes", json=again(text="Moats are narrow."))
+    assert answer.status_code == 409
+    assert "In/Box/Call 1.md, the note with the id call-1, was changed since" in answer.json()["detail"]
+    assert inbox.post("/notes", json=CALL).json()["state"] == "unchanged"  # it was written before
+    assert [file.read_text() for file in (vault / "In/Box").iterdir()] == ["Mine now.\n"]
+
+
+def test_an_edit_of_the_moment_of_the_exchange_stays(inbox, vault, monkeypatch):
+    inbox.post("/notes", json=CALL)
+
+    def edited_just_before(root, raw, *others):
+        (root / raw).write_text("Mine now.\n")
+        return replace_if_unchanged(root, raw, *others)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("service.usecases.changes.replace_if_unchanged", edited_just_before)
+        assert inbox.post("/notes", json=again(text="Narrow.")).status_code == 409
+    assert (vault / "In/Box/Call 1.md").read_text() == "Mine now.\n"
+    assert inbox.post("/notes", json=again(text="Narrow.")).status_code == 409
+
+
+def test_a_note_that_was_deleted_is_written_anew_and_one_that_was_moved_is_found(inbox, vault, place):
+    inbox.post("/notes", json=CALL)
+    index_once(place, lambda *_: None)
+    (vault / "In/Box/Call 1.md").rename(vault / "In/Box/Renamed.md")
+    index_once(place, lambda *_: None)
+    assert inbox.post("/notes", json=again(text="Narrow.")).json()["path"] == "In/Box/Renamed.md"
+    (vault / "In/Box/Renamed.md").rename(vault / "Kept.md")
+    index_once(place, lambda *_: None)
+    answer = inbox.post("/notes", json=again(text="Wide."))
+    assert answer.status_code == 409
+    assert "was moved to Kept.md, and programs write into In/Box only" in answer.json()["detail"]
+    assert "Narrow." in (vault / "Kept.md").read_text()
+    (vault / "Kept.md").unlink()
+    assert inbox.post("/notes", json=again(text="Wide.")).json()["state"] == "new"
+
+
+def test_a_replaced_note_gets_its_text_back_by_undoing_the_change(inbox, vault, place):
+    inbox.post("/notes", json=CALL)
+    before = (vault / "In/Box/Call 1.md").read_bytes()
+    number = inbox.post("/notes", json=again(text="Moats are narrow.")).json()["change"]
+    (change,) = inbox.get("/changes").json()
+    assert (change["id"], change["action"], change["path"]) == (number, "replaced", "In/Box/Call 1.md")
+    assert taken_back(place, number)["restored"] == ["In/Box/Call 1.md"]
+    assert (vault / "In/Box/Call 1.md").read_bytes() == before
+    with pytest.raises(CannotUndoError, match="already undone"):
+        taken_back(place, number)
+    assert inbox.post("/notes", json=again(text="Third.")).status_code == 409  # the operator wanted the first
+
+
+def test_a_replaced_note_that_was_changed_since_is_not_undone(inbox, vault, place):
+    inbox.post("/notes", json=CALL)
+    number = inbox.post("/notes", json=again(text="Moats are narrow.")).json()["change"]
+    (vault / "In/Box/Call 1.md").write_text("Mine now.\n")
+    with pytest.raises(CannotUndoError, match="was changed since"):
+        taken_back(place, number)
+    assert (vault / "In/Box/Call 1.md").read_text() == "Mine now.\n"
+
+
+def test_of_a_note_only_the_last_text_is_kept_and_an_undo_without_a_number_means_tags(inbox, place):
+    for text in ("One.", "Two.", "Three."):
+        inbox.post("/notes", json=again(text=text))
+    assert [change["action"] for change in inbox.get("/changes").json()] == ["replaced"]
+    assert place.stores.of(Proposals).changes.find(None) is None
+
+
+def test_after_a_crash_right_after_the_exchange_the_note_is_still_known(inbox, vault, place, monkeypatch):
+    inbox.post("/notes", json=CALL)
+
+    def killed(*_):
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("service.usecases.changes._recorded", killed)
+        with pytest.raises(RuntimeError):
+            write_note(View(place), NewNote(**again(text="Narrow.")))
+    assert "Narrow." in (vault / "In/Box/Call 1.md").read_text()
+    assert inbox.post("/notes", json=again(text="Wide.")).json()["state"] == "replaced"
+
+
+def test_two_requests_with_one_id_at_once_make_one_note(inbox, vault):
+    with ThreadPoolExecutor(2) as threads:
+        texts = ["Moats are wide.", "Moats are narrow."]
+        answers = list(threads.map(lambda text: inbox.post("/notes", json=again(text=text)), texts))
+    assert sorted(answer.json()["state"] for answer in answers) == ["new", "replaced"]
+    assert len(list((vault / "In/Box").iterdir())) == 1
