@@ -57,6 +57,8 @@ class ImportsRewritten(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         root = Path(self.root)
+        # What `everindex demo` serves.
+        build_data["force_include"][str(root / "examples" / "vault")] = f"{NAME}/service/example_vault"
         self._folder = Path(tempfile.mkdtemp(prefix="everindex-wheel-"))
         for package in (NAME, *MOVED):
             for path in sorted((root / package).rglob("*.py")):

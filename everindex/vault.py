@@ -179,21 +179,23 @@ class Vault:
     def add_text(
         self,
         text: str,
-        title: str,
+        id: str,  # noqa: A002 - the property's name
         *,
+        title: str | None = None,
         kind: str | None = None,
         source: str | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> IndexAnswer:
-        """Write a text as a new note into the folder that the setting `inbox` names, and index it.
+        """Write a text as a note into the folder that the setting `inbox` names, and index it.
 
-        The title names the file; nothing is overwritten. Raises OverruledError unless there is an inbox, FilterError
-        for a title or property that cannot be written, NoteTooLargeError, VaultNotWritableError, VaultNotFoundError.
+        The title, which is the id unless given, names the file. With the same id again, the note that was written
+        before is replaced. Raises OverruledError without an inbox or if somebody else has changed the note since,
+        FilterError for what a note cannot have, NoteTooLargeError, VaultNotWritableError, VaultNotFoundError.
         """
         from service.schemas.notes import NewNote, WrittenNote  # noqa: PLC0415 - likewise
 
-        given = {"text": text, "title": title, "kind": kind, "source": source}
-        note = _made(NewNote, {**given, "properties": dict(properties or {})})
+        given = {"text": text, "title": title or id, "kind": kind, "source": source}
+        note = _made(NewNote, {**given, "properties": {**(properties or {}), "id": id}})
         return self.index(self._client.ask(WrittenNote, "POST", "/notes", (), note).path)
 
     def embed(self, text: str, *, question: bool = False, domain: str | None = None) -> list[float]:
@@ -311,8 +313,8 @@ class _Client:
             return service.call(method, path, filters, body, **named)
         except ServiceError as error:
             is_silent = error.__cause__ is not None
-            # A note that the service may have written is not written again.
-            if not is_silent or path == "/notes" or not self._ends(service):
+            # To ask again is safe: a note that was written is found by its id.
+            if not is_silent or not self._ends(service):
                 raise
         return self.call(method, path, filters, body, **named)
 

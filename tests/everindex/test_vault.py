@@ -226,9 +226,7 @@ def dying_service(state):
     thread.join(10)
 
 
-def test_what_a_service_leaves_unanswered_when_it_ends_the_index_answers_but_no_note_is_written_twice(
-    tmp_path, tiny_model
-):
+def test_what_a_service_leaves_unanswered_when_it_ends_this_process_does(tmp_path, tiny_model):
     with (
         notes(tmp_path, tiny_model, EVERINDEX_INBOX="Inbox") as user,
         everindex.Vault(user.root, state=user.state) as vault,
@@ -238,9 +236,24 @@ def test_what_a_service_leaves_unanswered_when_it_ends_the_index_answers_but_no_
         with dying_service(user.state) as service:
             assert [hit.path for hit in vault.search("flour").results][:1] == ["Bread.md"]
             assert service.asked == ["/search"]
+        with dying_service(user.state) as service:
+            assert vault.add_text("A text.", "a1").state == "indexed"
+            assert service.asked == ["/notes"]
+        assert vault.add_text("A text.", "a1").path == "Inbox/a1.md"
+        assert vault.add_text("Another text.", "a1", title="Ignored").path == "Inbox/a1.md"
+        assert [path.name for path in (user.root / "Inbox").iterdir()] == ["a1.md"]
+
+
+def test_a_service_that_does_not_answer_and_does_not_end_is_an_error(tmp_path, tiny_model, monkeypatch):
+    monkeypatch.setattr("everindex.vault._ENDING_SECONDS", 0.1)
+    with (
+        notes(tmp_path, tiny_model) as user,
+        everindex.Vault(user.root, state=user.state) as vault,
+    ):
+        user.up()
+        user.stop()
         with dying_service(user.state), pytest.raises(ServiceError, match="did not answer"):
-            vault.add_text("A text.", "A title")
-        assert not (user.root / "Inbox").exists()
+            vault.search("flour")
 
 
 def test_an_answer_of_another_version_is_an_error_of_ours(tmp_path, tiny_model, monkeypatch):
