@@ -127,7 +127,7 @@ class SearchHit(BaseModel):
     title: str
     section: str
     excerpt: str
-    text: str = Field("", description="the whole passage, as written")
+    text: str = Field(description="the whole passage, as written")
     marks: list[tuple[int, int]]
     ranges: list[tuple[int, int]] = Field(
         description="where the excerpt's sentences are in the note: first and last character offset, from 0"
@@ -145,9 +145,9 @@ class SearchHit(BaseModel):
         None,
         description="when it was created by the note or git, as `since` compares; null: only its file's time counts",
     )
-    date: str = Field("", description="the day that the filters `since` and `until` compare: YYYY-MM-DD")
-    kind: str | None = None
-    properties: dict[str, Any] = Field({}, description="what its frontmatter says")
+    date: str = Field(description="the day that the filters `since` and `until` compare: YYYY-MM-DD")
+    kind: str | None
+    properties: dict[str, Any] = Field(description="what its frontmatter says")
     stale: bool | None
     domain: str
     excerpt_by: Literal["meaning", "words"]
