@@ -21,6 +21,7 @@ from pipelines.state.state import (
     TAGGED,
     TAGGING_BEGAN,
     WATCHER,
+    WRITTEN,
     Clocks,
     ComparisonFacts,
     EmbedderFacts,
@@ -30,6 +31,7 @@ from pipelines.state.state import (
     ReviewState,
     State,
     WatcherFacts,
+    WrittenFacts,
 )
 
 DAY = 24 * 3600.0
@@ -93,6 +95,7 @@ VALUES: list[tuple[Any, Any]] = [
     (TAGGING_BEGAN, "2026-05-04T12:00:00.000+00:00"),
     (REHASHED, "a.md"),
     (MEMORY, {"vault": (40, 2)}),
+    (WRITTEN, WrittenFacts("In/a.md", ("5e8f", "07ab"))),
 ]
 
 
