@@ -98,6 +98,12 @@ def test_no_line_of_a_module_moves(installed):
         assert theirs.replace("everindex.pipelines", "pipelines") == ours
 
 
+def test_the_demo_takes_the_example_of_the_wheel(run, tmp_path):
+    code = "from pathlib import Path; from everindex.service.cli.run import copy_example as c; c(Path(sys.argv[1]))"
+    run(code, "vault")
+    assert (tmp_path / "vault" / "Welcome.md").is_file()
+
+
 def test_its_command_indexes_and_finds_and_so_does_the_library(run, tmp_path):
     shutil.copytree(EXAMPLES, tmp_path / "vault")
     assert "notes, 0 parked" in run(COMMAND, "index", "vault")

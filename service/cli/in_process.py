@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class InProcess:
-    """Answers what `Service.call` answers to a GET and to `POST /index`; a worker has to carry out the rest."""
+    """Answers what `Service.call` answers to questions and for one note (`/index`, `/notes`); workers do the rest."""
 
     def __init__(self, resources: Resources) -> None:
         self.root = resources.root
