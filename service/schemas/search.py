@@ -280,7 +280,7 @@ class EmbedRequest(BaseModel):
     question: bool = Field(
         default=False, description="with the prefix that the model has for questions, if it has one"
     )
-    domain: str | None = Field(None, description="by whose model; null: by that of all domains")
+    domain: str | None = Field(default=None, description="by whose model; null: by that of all domains")
 
 
 class EmbedAnswer(BaseModel):
