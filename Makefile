@@ -21,7 +21,7 @@ $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/pip install --quiet --editable '.[documents,code]'
-	@$(BIN)/python -m compileall -q service workers pipelines queue_config
+	@$(BIN)/python -m compileall -q everindex service workers pipelines queue_config
 	@touch $@
 
 $(VENV)/dev: $(VENV)/installed

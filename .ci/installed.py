@@ -1,4 +1,4 @@
-"""Check an installed package from outside the checkout: it has every file, and its demo serves, finds and cleans up.
+"""Check an installed package from outside the checkout: every file, one name, the demo, and the library.
 
 VENV/bin/python -P .ci/installed.py
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,29 +15,45 @@ import sys
 import tempfile
 import time
 import urllib.request
+from importlib.metadata import distribution
 from pathlib import Path
 
-import service
+import everindex
 
 CHECKOUT = Path(__file__).parents[1]
 EVERINDEX = str(Path(sys.executable).parent / "everindex")
-INSTALLED = Path(service.__file__).parents[1]
+INSTALLED = Path(everindex.__file__).parent
 QUESTION = "how do I stop lying awake at night"
 PATIENCE = 600.0
 
 
 def compare_files() -> int:
-    """Return how many files the package has as the checkout has them. Raises SystemExit."""
-    rooms = ("pipelines", "queue_config", "service", "workers", "examples/vault")
+    """Return how many files the package has as the checkout has them, apart from imports. Raises SystemExit."""
+    rooms = ("everindex", "pipelines", "queue_config", "service", "workers", "examples/vault")
     listed = subprocess.run(
         ["git", "-C", CHECKOUT, "ls-files", "-z", *rooms], capture_output=True, text=True, check=True
     )
     paths = listed.stdout.rstrip("\0").split("\0")
     for path in paths:
-        installed = INSTALLED / path.replace("examples/vault", "service/example_vault")
-        if not installed.is_file() or installed.read_bytes() != (CHECKOUT / path).read_bytes():
+        installed = INSTALLED / path.replace("examples/vault", "service/example_vault").removeprefix(
+            "everindex/"
+        )
+        if not installed.is_file() or as_read(installed) != as_read(CHECKOUT / path):
             raise SystemExit(f"{path}: missing in the installed package, or different")
     return len(paths)
+
+
+def as_read(file: Path) -> bytes:
+    """Return a file's bytes, without the name that the wheel puts before ours in imports."""
+    return file.read_bytes().replace(b"everindex.", b"") if file.suffix == ".py" else file.read_bytes()
+
+
+def compare_names() -> None:
+    """See that the package installs one name. Raises SystemExit."""
+    files = distribution("everindex").files or []
+    names = {one.parts[0] for one in files} - {"everindex", ".."}
+    if [name for name in names if not name.endswith(".dist-info")]:
+        raise SystemExit(f"the package installs {sorted(names)}")
 
 
 def ask(demo: subprocess.Popen[bytes]) -> str:
@@ -75,6 +92,15 @@ def serve(folder: str) -> None:
         raise SystemExit(f"the demo left {left}")
 
 
+def use_the_library(folder: Path) -> None:
+    """Index a vault without a service, and ask it from Python. Raises SystemExit."""
+    shutil.copytree(CHECKOUT / "examples" / "vault", folder)
+    subprocess.run([EVERINDEX, "index", folder], check=True, stdout=subprocess.DEVNULL)
+    with everindex.Vault(folder) as vault:
+        if "Sleep" not in (best := vault.search(QUESTION).results[0].path):
+            raise SystemExit(f"the library's best answer is {best}")
+
+
 def main() -> None:
     """Check the package that this Python has installed. Raises SystemExit."""
     if INSTALLED.is_relative_to(CHECKOUT):
@@ -83,9 +109,11 @@ def main() -> None:
         places = dict.fromkeys(("HOME", "TMPDIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), folder)
         os.environ.update(places, HF_HUB_OFFLINE="1")
         os.chdir(folder)
+        compare_names()
         files = compare_files()
         serve(folder)
-    print(f"Python {sys.version.split()[0]}: the wheel has all {files} files; its demo serves and finds")
+        use_the_library(Path(folder, "vault"))
+    print(f"Python {sys.version.split()[0]}: the wheel has all {files} files; its demo and its library find")
 
 
 if __name__ == "__main__":

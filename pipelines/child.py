@@ -16,6 +16,7 @@ from typing import Any
 
 from pipelines.errors import ApartStoppedError, ChildDiedError
 
+_FOLDER = str(Path(__file__).parents[__name__.count(".")])
 _LOOK_SECONDS = 2.0
 _STOP_SECONDS = 0.2
 _NICENESS = 10
@@ -43,15 +44,14 @@ class Child:
         Raises ChildDiedError if the process ends without a result, ApartStoppedError after `stop`, and whatever the
         function or `beat` raises.
         """
-        package = str(Path(__file__).parent.parent)
-        found = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+        found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
         # A file, because `communicate` loses unsent input when it is called again after a timeout.
         with tempfile.TemporaryFile() as question:
             pickle.dump((function, given), question)
             question.seek(0)
-            with subprocess.Popen(
+            with subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
                 # -P, because the current folder may be a vault, whose files must never run as code.
-                [sys.executable, "-P", "-m", "pipelines.child"],
+                [sys.executable, "-P", "-m", __name__],
                 stdin=question,
                 stdout=subprocess.PIPE,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},

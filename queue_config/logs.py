@@ -81,6 +81,22 @@ def configure(process: str) -> None:
     structlog.contextvars.bind_contextvars(process=process)
 
 
+def hand_over() -> None:
+    """Leave the logs of this process, unless they are set up already, to the handlers of `logging` that it has."""
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[
+                structlog.stdlib.filter_by_level,
+                redact,
+                _shown,
+                structlog.processors.format_exc_info,
+                structlog.processors.KeyValueRenderer(key_order=["event"]),
+            ],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+
+
 class Trouble:
     """A recurring problem, logged when it begins, once a minute while it lasts, and when it ends.
 

@@ -43,6 +43,7 @@ raise_limit()
 
 SLOW = (
     "browser",
+    "everindex",
     "faults",
     "hostile",
     "pipelines/cache/test_links_edges.py",
@@ -86,7 +87,9 @@ SLOW = (
     "service/usecases/test_setup_vault_setup.py",
     "service/watcher/test_watcher.py",
     "test_deploy.py",
+    "test_docs_python.py",
     "test_retry.py",
+    "test_wheel.py",
     "upgrades",
     "whole",
     "workers/test_flood.py",

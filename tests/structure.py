@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LONG_FUNCTION = 60
-PACKAGES = ("pipelines", "queue_config", "service", "workers")
+PACKAGES = ("everindex", "pipelines", "queue_config", "service", "workers")
 
 Graph = Mapping[str, set[str]]
 

@@ -75,7 +75,7 @@ def test_the_paths_that_a_page_names_exist(page):
     """A path in backticks is a file or folder of the project."""
     text = (ROOT / page).read_text(encoding="utf-8")
     paths = re.findall(
-        r"`((?:\.ci|benchmarks|docs|pipelines|queue_config|service|tests|workers)/[\w./-]*)`", text
+        r"`((?:\.ci|benchmarks|docs|everindex|pipelines|queue_config|service|tests|workers)/[\w./-]*)`", text
     )
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -16,7 +16,7 @@ MESSAGES = [message for message in re.findall(r"^\| (.+?) \|", TOLD, re.MULTILIN
 
 def literals():
     """Yield each string of the packages, with `…` for what is put into it."""
-    for package in ("pipelines", "queue_config", "service", "workers"):
+    for package in ("everindex", "pipelines", "queue_config", "service", "workers"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):

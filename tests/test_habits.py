@@ -30,7 +30,7 @@ def test_the_newest_version_of_the_changelog_is_the_projects():
 
 
 def test_no_module_has_a_version_of_its_own():
-    for package in ("pipelines", "queue_config", "service", "workers"):
+    for package in ("everindex", "pipelines", "queue_config", "service", "workers"):
         for path in (ROOT / package).rglob("*.py"):
             assert "__version__ =" not in path.read_text(encoding="utf-8"), path
 

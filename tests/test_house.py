@@ -32,7 +32,7 @@ BOUNDARIES = {
         (
             f"service.cli.{name}"
             for name in (
-                *("agents", "context", "links", "main", "maintenance", "notes"),
+                *("agents", "context", "links", "maintenance", "notes"),
                 *("quality", "search", "setup", "systemd", "tags"),
             )
         ),
@@ -197,7 +197,7 @@ def test_a_class_name_names_one_class(trees):
     assert {name for name, count in classes.items() if count > 1} <= SHARED_CLASS_NAMES
 
 
-def test_the_packages_that_are_built_are_the_four():
+def test_the_packages_that_are_built_are_these():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == list(PACKAGES)
     assert set(project["tool"]["mypy"]["packages"]) == {*PACKAGES, "tests", "benchmarks"}

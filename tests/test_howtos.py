@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = ("setting", "filter", "layer", "route", "format")
 COPIED = (
-    *("pipelines", "queue_config", "service", "workers", "tests", "docs"),
+    *("everindex", "pipelines", "queue_config", "service", "workers", "tests", "docs"),
     *("pyproject.toml", "README.md"),
 )
 RULES = (

@@ -12,9 +12,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("pipelines", "queue_config", "service", "workers")
+PACKAGES = ("everindex", "pipelines", "queue_config", "service", "workers")
 
 MAY_IMPORT = {
+    "everindex": (
+        "everindex",
+        "pipelines.errors",
+        "queue_config.logs",
+        "service",
+        "workers.resources",
+        "workers.vault_paths",
+    ),
     "queue_config": ("queue_config",),
     "pipelines": ("pipelines",),
     "workers": ("workers", "pipelines", "queue_config"),

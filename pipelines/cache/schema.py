@@ -29,7 +29,7 @@ class CacheMeta:
 
 def steps_for(dimension: int) -> Steps:
     """Return the steps that make a cache for vectors of a dimension."""
-    steps = steps_of("pipelines.cache")
+    steps = steps_of(__package__)
     return {number: sql.replace(":dimension]", f"{dimension}]") for number, sql in steps.items()}
 
 
@@ -67,7 +67,7 @@ def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
     lost += [key for key in ("dimension", "schema_version") if key not in lost and not meta[key].isdecimal()]
     if lost:
         raise corrupt(path, ValueError(f"vault_meta lacks its {', '.join(lost)}"))
-    version, latest = int(meta["schema_version"]), max(steps_of("pipelines.cache"))
+    version, latest = int(meta["schema_version"]), max(steps_of(__package__))
     if not _OLDEST <= version <= latest:
         age = "a later" if version > latest else "a very early"
         raise CacheError(

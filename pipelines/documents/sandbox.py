@@ -45,8 +45,10 @@ _BEAT_SECONDS = 2.0
 _END_SECONDS = 1.0
 _PIECE = 2**16
 
-_FOLDER = str(Path(__file__).parent.parent.parent)
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from pipelines.documents import sandbox_child as p; p.main()"
+_FOLDER = str(Path(__file__).parents[__name__.count(".")])
+_START = (
+    f"import sys; sys.path.insert(0, sys.argv[1]); from {__package__} import sandbox_child as p; p.main()"
+)
 
 
 class ReaderProcess:
@@ -205,7 +207,7 @@ def _end(process: subprocess.Popen[bytes], streams: Iterable[IO[bytes]]) -> None
         stream.close()
 
 
-_READERS = "pipelines.documents.readers"
+_READERS = f"{__package__}.readers"
 
 
 class Sandbox:

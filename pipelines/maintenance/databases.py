@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from pipelines import state as state_package
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.schema import CacheMeta, read_meta, steps_for, version_of
@@ -46,7 +47,7 @@ def foreign_in_state(path: Path) -> str | None:
     Raises CacheCorruptError.
     """
     found, version = _objects(path)
-    steps = steps_of("pipelines.state").items()
+    steps = steps_of(state_package.__name__).items()
     return _foreign(found, _made_by(sql for number, sql in steps if number <= max(version, 1)))
 
 

@@ -44,7 +44,7 @@ def open_state(folder: Path) -> apsw.Connection:
     Raises StateError, CacheCorruptError, StorageUnavailableError.
     """
     con = connect(folder / STATE_FILE)
-    steps = steps_of("pipelines.state")
+    steps = steps_of(__package__)
     version = version_of(con)
     if version > max(steps):
         con.close()

@@ -12,6 +12,7 @@ from pipelines.question import Question, read_question
 from pipelines.search.scopes import filters_of
 from service.runtime.lock import is_watched
 from service.schemas.notes import PathState
+from service.schemas.search import SearchRequest
 from service.usecases.search import View
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class InProcess:
-    """Answers what `Service.call` answers to a GET and to `POST /index`; a worker has to carry out the rest."""
+    """Answers what `Service.call` answers to questions and for one note (`/index`, `/notes`); workers do the rest."""
 
     def __init__(self, resources: Resources) -> None:
         self.root = resources.root
@@ -33,12 +34,33 @@ class InProcess:
         """Why answers may lack what was saved last."""
         return _why_behind(self._view.resources)
 
-    def call(self, _method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
+    def call(
+        self,
+        _method: str,
+        path: str,
+        more: Sequence[tuple[str, str]] = (),
+        body: BaseModel | None = None,
+        /,
+        **named: Any,
+    ) -> Any:
         """Return the JSON of a route's answer; `more` are filters. Raises the errors of the route's use case."""
         route, _, subject = path.removeprefix("/").partition("/")
-        asked = _RouteRequest(route, unquote(subject), filters_of(self.root, more), named)
+        if route in ("search", "context") and body:
+            more, named = _as_parameters(body)
+        asked = _RouteRequest(route, unquote(subject), filters_of(self.root, more), named, body)
         answer = _ROUTES[route](self._view, asked)
         return answer if isinstance(answer, dict) else answer.model_dump(mode="json")
+
+
+def _as_parameters(body: BaseModel) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return the filters and the other parameters that the body of a question stands for."""
+    if isinstance(body, SearchRequest):
+        return body.filters, body.model_dump(include=set(SearchRequest.model_fields))
+    from service.schemas.context import ContextRequest  # noqa: PLC0415
+
+    asked = ContextRequest.model_validate(body)
+    named = asked.model_dump(exclude={"filters"})
+    return asked.given_filters, {"q": named.pop("question"), **named}
 
 
 def _why_behind(resources: Resources) -> str:
@@ -55,6 +77,7 @@ class _RouteRequest:
     subject: str
     filters: Filters
     named: dict[str, Any]
+    body: Any = None
 
     def question(self) -> Question:
         """Return the question, read; it is no parameter any more."""
@@ -66,7 +89,7 @@ class _RouteRequest:
 
 def _search(view: View, asked: _RouteRequest) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
-    logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
+    logging.getLogger(View.__module__).setLevel(logging.ERROR)
     found = view.search(asked.question(), asked.named.pop("k"), **asked.named)
     answer = found.model_dump(mode="json")
     answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(view.resources)
@@ -102,6 +125,12 @@ def _names(view: View, asked: _RouteRequest) -> BaseModel:
     if asked.route == "titles":
         return names.titles(asked.named["q"], asked.named["limit"])
     return names.similar(asked.subject, asked.named["k"], asked.filters)
+
+
+def _write(view: View, asked: _RouteRequest) -> BaseModel:
+    from service.usecases.changes import write_note  # noqa: PLC0415
+
+    return write_note(view, asked.body)
 
 
 def _links(view: View, asked: _RouteRequest) -> BaseModel:
@@ -149,4 +178,6 @@ _ROUTES: dict[str, Callable[[View, _RouteRequest], BaseModel | dict[str, Any]]] 
     "traverse": _walk,
     "deep": _walk,
     "context": _context,
+    "embed": lambda view, asked: view.embed(asked.body),
+    "notes": _write,
 }

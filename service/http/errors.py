@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -48,7 +47,7 @@ from queue_config.queue import QueueUnavailableError
 # Style sheets, scripts and the icon: their addresses change with their bytes, so that a browser may keep them.
 
 
-_FOLDER = ("service.web", "static")
+_FOLDER = Path(__file__).parents[1] / "web" / "static"
 _WORKER = "graph-layout.js"
 # A web worker follows the policy of its script, not of the page: this lets it load our other scripts.
 _WORKER_POLICY = "default-src 'none'; script-src 'self'"
@@ -64,7 +63,7 @@ class Static(StaticFiles):
     """Serves the files. A browser may keep one that it asked for by its present digest for a year."""
 
     def __init__(self) -> None:
-        super().__init__(packages=[_FOLDER])
+        super().__init__(directory=_FOLDER)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return a file; the map's worker with the policy that it needs."""
@@ -77,7 +76,7 @@ class Static(StaticFiles):
 
 
 def _digest(name: str) -> str:
-    path = Path(str(files(_FOLDER[0]) / _FOLDER[1])) / name
+    path = _FOLDER / name
     stat = path.stat()
     return _digest_of(path, stat.st_mtime_ns, stat.st_size)
 
@@ -93,6 +92,9 @@ def _digest_of(path: Path, _modified: int, _size: int) -> str:
 
 SIGNED_IN = "signed_in"
 """In a request's state: whether the request had the token or a session's cookie."""
+
+LOADER = PackageLoader(__package__)
+"""Finds the templates of this folder."""
 
 _NOT_SIGNED_IN = "Run `everindex open` in a terminal on this machine: it opens this page, signed in."
 _TITLES = {
@@ -156,9 +158,7 @@ def _with_commands(text: str) -> Markup:
 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    templates = Environment(
-        loader=PackageLoader("service.http"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+    templates = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     templates.filters |= {"commands": _with_commands, "quote": quote}
     templates.globals["static"] = static_address
     return templates
@@ -200,6 +200,11 @@ class Problem(BaseModel):
         description="what happened and what to do, as text; for an unknown path, the answer of `GET /why/<path>`"
     )
     instance: str = Field(description="the requested path", examples=["/node/no/such.md"])
+    error: str | None = Field(
+        None,
+        description="the class of the error in Everindex's Python library",
+        examples=["NoteNotFoundError"],
+    )
     errors: list[FieldProblem] | None = Field(None, description="one entry per invalid part of the request")
 
 
@@ -249,18 +254,19 @@ async def _not_understood(request: Request, error: RequestValidationError) -> Re
 
 
 async def _failed(request: Request, error: EverindexError) -> Response:
+    named = type(error).__name__
     if error.retry_helps:
-        return problem(request.scope, 503, str(error), _RETRY)
-    return problem(request.scope, 500, str(error))
+        return problem(request.scope, 503, str(error), _RETRY, error=named)
+    return problem(request.scope, 500, str(error), error=named)
 
 
 async def _as_its_status(request: Request, error: EverindexError) -> Response:
     status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
-    return problem(request.scope, status, str(error))
+    return problem(request.scope, status, str(error), error=type(error).__name__)
 
 
 async def _no_such_note(request: Request, error: NoteNotFoundError) -> Response:
-    return problem(request.scope, 404, dict(error.why))
+    return problem(request.scope, 404, dict(error.why), error=type(error).__name__)
 
 
 async def _no_queue(request: Request, error: Exception) -> Response:

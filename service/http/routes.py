@@ -69,6 +69,8 @@ from service.schemas.search import (
     MOST_RESULTS,
     MOST_SIMILAR,
     MOST_TITLES,
+    EmbedAnswer,
+    EmbedRequest,
     Explanation,
     Phrasing,
     ReloadAnswer,
@@ -183,6 +185,11 @@ def _add_asked_by_body(app: FastAPI, view: View) -> None:
             offset=asked.offset,
             fold=asked.fold,
         )
+
+    @app.post("/embed")
+    def embed(asked: EmbedRequest) -> EmbedAnswer:
+        """Return the vector of a text by the model that embeds the notes."""
+        return view.embed(asked)
 
 
 def _add_notes(app: FastAPI, view: View) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode
 
 from pipelines.errors import NotRunningError, ServiceError, StateError
@@ -25,6 +25,9 @@ from queue_config.folders import state_home
 from queue_config.secrets import TOKEN, NotPrivateError, read_secret
 from service.runtime.refusals import refusal
 from workers.vault_paths import VAULT_FILE, cannot_be_written
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 # How a service proves to a program that it is the vault's own, before the program sends it the token.
 #
@@ -89,7 +92,15 @@ class Service:
         """The address of its page."""
         return f"http://{LOOPBACK}:{self.port}"
 
-    def call(self, method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
+    def call(
+        self,
+        method: str,
+        path: str,
+        more: Sequence[tuple[str, str]] = (),
+        body: BaseModel | None = None,
+        /,
+        **named: Any,
+    ) -> Any:
         """Send a request and return the answer's JSON; `more` may repeat a parameter, and so does a tuple of values.
 
         None values are not sent. Raises ServiceError, or the error that `refusal` returns.
@@ -103,7 +114,12 @@ class Service:
         params = urlencode([*own, *more])
         connection, authorized = self.connect()
         try:
-            connection.request(method, f"{path}?{params}" if params else path, headers=authorized)
+            connection.request(
+                method,
+                f"{path}?{params}" if params else path,
+                body.model_dump_json().encode() if body else None,
+                authorized | ({"Content-Type": "application/json"} if body else {}),
+            )
             response = connection.getresponse()
             text = response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
@@ -164,7 +180,7 @@ class Service:
             body = None
         if status >= _FIRST_ERROR:
             detail = body["detail"] if isinstance(body, dict) and "detail" in body else text[:200]
-            raise refusal(self.address, status, detail)
+            raise refusal(self.address, status, detail, body.get("error") if isinstance(body, dict) else None)
         return body
 
 

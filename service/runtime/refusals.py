@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines import errors
 from pipelines.errors import (
     EverindexError,
     FilterError,
@@ -31,10 +32,14 @@ def standing_of(known: Mapping[str, Any]) -> str:
     return f"{known['path']} is {state}{reason}"
 
 
-def refusal(address: str, status: int, detail: Any) -> EverindexError:
-    """Return the error that the service at an address answered with."""
+def refusal(address: str, status: int, detail: Any, name: object = None) -> EverindexError:
+    """Return the error that the service at an address answered with; `name` is its class, where it said so."""
     if isinstance(detail, Mapping) and {"path", "state", "reason"} <= detail.keys():
         return NoteNotFoundError(standing_of(detail), detail)
+    kind = getattr(errors, name, None) if isinstance(name, str) else None
+    if isinstance(kind, type) and issubclass(kind, EverindexError) and kind is not NoteNotFoundError:
+        # Without `__init__`: the message is whole already.
+        return kind.__new__(kind, str(detail))
     if status in _ERRORS:
         return _ERRORS[status](str(detail))
     return ServiceError(f"the service at {address} answered {status}: {detail}")

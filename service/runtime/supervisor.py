@@ -77,7 +77,7 @@ class Supervisor:
             sys.executable,
             "-P",
             "-m",
-            "service.cli",
+            "everindex",
             _COMMANDS[name],
             *self.arguments,
             "--supervised",

@@ -16,6 +16,9 @@ from queue_config.folders import config_file
 
 # Process, command, and whether it may write notes: only the worker applies confirmed tags.
 PROCESSES = {"watch": False, "work": True, "serve": False}
+MODULE = "everindex"
+"""What a unit starts."""
+
 _UNIT = """\
 [Unit]
 Description=Everindex {process} {vault}
@@ -66,7 +69,7 @@ class Installed:
     def _unit(self, process: str) -> str:
         arguments = ["--vault", str(self.vault), "--state", str(self.state), "--port", str(self.port)]
         # -P: nothing in the current folder may run as code.
-        command = [str(self.python), "-P", "-m", "service.cli", process, *arguments]
+        command = [str(self.python), "-P", "-m", MODULE, process, *arguments]
         writable = [self.state, *([self.vault] if PROCESSES[process] else [])]
         return _UNIT.format(
             process=process,
@@ -95,9 +98,10 @@ def unit_files(vault_id: str) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class UnitPaths:
-    """What a written unit needs: the Python that it starts, the vault and the state folder."""
+    """What a written unit needs: the Python and the module that it starts, the vault and the state folder."""
 
     python: Path
+    module: str
     vault: Path
     state: Path
 
@@ -111,7 +115,7 @@ class UnitPaths:
             for word in shlex.split(command.removeprefix("ExecStart="))
         ]
         options = dict(pairwise(words))
-        return cls(Path(words[0]), Path(options["--vault"]), Path(options["--state"]))
+        return cls(Path(words[0]), options["-m"], Path(options["--vault"]), Path(options["--state"]))
 
 
 def install(wanted: Installed) -> list[Path]:

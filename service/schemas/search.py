@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipelines.filters import Band
 from pipelines.model import Locator as StoredLocator
 from pipelines.model import LocatorKind, Matched
+from pipelines.notes.chunk import MAX_CHARS
 from pipelines.question import Question
 from pipelines.search.thresholds import Match
 
@@ -129,6 +130,7 @@ class SearchHit(BaseModel):
     title: str
     section: str
     excerpt: str
+    text: str = Field(description="the whole passage, as written")
     marks: list[tuple[int, int]]
     ranges: list[tuple[int, int]] = Field(
         description="where the excerpt's sentences are in the note: first and last character offset, from 0"
@@ -149,6 +151,9 @@ class SearchHit(BaseModel):
         None,
         description="when it was created by the note or git, as `since` compares; null: only its file's time counts",
     )
+    date: str = Field(description="the day that the filters `since` and `until` compare: YYYY-MM-DD")
+    kind: str | None
+    properties: dict[str, Any] = Field(description="what its frontmatter says")
     stale: bool | None
     domain: str
     excerpt_by: Literal["meaning", "words"]
@@ -201,6 +206,8 @@ class SearchAnswer(BaseModel):
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
+             "text": "A moat is pricing power that lasts.", "date": "2026-11-21", "kind": "concept",
+             "properties": {"tags": ["moat"], "kind": "concept"},
              "score": 0.0244, "match": "strong", "similarity": 0.6127, "band": "primary", "lines": [12, 31],
              "modified": "2026-11-21T05:51:27+00:00",
              "published": None, "stale": False, "domain": "finance", "excerpt_by": "meaning",
@@ -267,6 +274,29 @@ class SearchRequest(BaseModel):
             for name, values in given.items()
             for value in (values if isinstance(values, list) else [values])
         ]
+
+
+class EmbedRequest(BaseModel):
+    """The body of `POST /embed`."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"text": "pricing power"}]})
+
+    text: str = Field(
+        min_length=1, max_length=MAX_CHARS, description="what the model's window does not hold has no effect"
+    )
+    question: bool = Field(
+        default=False, description="with the prefix that the model has for questions, if it has one"
+    )
+    domain: str | None = Field(default=None, description="by whose model; null: by that of all domains")
+
+
+class EmbedAnswer(BaseModel):
+    """The answer of `POST /embed`: a vector of unit length, to be compared with those of the same model."""
+
+    model_config = example(model="sentence-transformers/all-MiniLM-L6-v2", vector=[0.6, -0.8])
+
+    model: str
+    vector: list[float]
 
 
 class Explanation(BaseModel):

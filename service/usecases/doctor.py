@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import stat
 import sys
@@ -55,7 +56,7 @@ from queue_config.settings import Settings, unknown_variables
 from service.runtime.client import running
 from service.runtime.listeners import listener, service_on
 from service.runtime.sockets import bind
-from service.runtime.systemd import UnitPaths, unit_folder
+from service.runtime.systemd import MODULE, UnitPaths, unit_folder
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.status import MOST_SHARED_IDS, describe_change, shared_ids, storage_problem
 from service.usecases.text import counted, sharing
@@ -406,6 +407,12 @@ def check_units(looked_at: Installation) -> Iterator[Finding]:  # noqa: ARG001 -
                 f"the unit {file.name} needs {gone[0]}, which does not exist",
                 f"remove it: `systemctl --user disable --now {file.name}`, then `rm {file}`; "
                 "`everindex service install VAULT` makes new ones",
+            )
+        elif named.module != MODULE:
+            yield warning(
+                "units",
+                f"the unit {file.name} starts {named.module}, which only earlier versions have",
+                f"write it anew: `everindex service install {shlex.quote(str(named.vault))}`",
             )
 
 

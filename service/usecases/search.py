@@ -17,6 +17,7 @@ import structlog
 
 from pipelines import store
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.passages import NodeRow
 from pipelines.cache.vectors import Vector
 from pipelines.errors import (
     BadVectorError,
@@ -35,7 +36,7 @@ from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import Excerpt
 from pipelines.search.explain import Standing, nothing_left, reason
 from pipelines.search.find import SentenceVectors, excerpts, find, find_newest
-from pipelines.search.fusion import NoteHit, stage, timing
+from pipelines.search.fusion import Found, NoteHit, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
@@ -50,6 +51,8 @@ from service.schemas.notes import NodeAnswer
 from service.schemas.operations import Health
 from service.schemas.search import (
     AlikeNote,
+    EmbedAnswer,
+    EmbedRequest,
     Explanation,
     IndexState,
     Layer,
@@ -287,11 +290,12 @@ def search_hit(
     chosen_by_meaning: bool,  # noqa: FBT001
     model: str,
     *,
+    note: NodeRow | None,
     explain: bool,
 ) -> SearchHit:
     """Return an answer's note with those that are like it, and with its layers if they were asked for.
 
-    `model` is that of the note's domain.
+    `model` is that of the note's domain, `note` its own row; None: it was removed just now.
     """
     found = folded.first
     chunk = found.chunk
@@ -300,6 +304,7 @@ def search_hit(
         title=chunk.title,
         section=chunk.section,
         excerpt=shown.text,
+        text=chunk.text,
         marks=list(shown.marks),
         ranges=[]
         if chunk.is_names_alone
@@ -312,6 +317,9 @@ def search_hit(
         place=place_of(chunk.place),
         modified=chunk.modified,
         published=chunk.published,
+        date=(note.dates.created if note else chunk.published or chunk.modified)[:10],
+        kind=note.kind if note else None,
+        properties=note.frontmatter if note else {},
         stale=found.stale,
         domain=found.domain,
         excerpt_by="meaning" if chosen_by_meaning else "words",
@@ -327,6 +335,15 @@ def search_hit(
             for one in folded.alike
         ],
     )
+
+
+def _note(ranked: Ranked, found: Found) -> NodeRow | None:
+    """Return the row of a note that was found."""
+    with suppress(
+        CacheError
+    ):  # the passage was read from it a moment ago: the answer stands without the rest
+        return ranked.sources[found.domain].cache.passages.node(found.hit.path)
+    return None
 
 
 def score_of(hit: NoteHit) -> float:
@@ -576,7 +593,13 @@ class View:
             order="newest" if question.is_list else "relevance",
             filters=typed_filters(question),
             results=[
-                search_hit(one, *show, page.ranked.models[one.first.domain], explain=explain)
+                search_hit(
+                    one,
+                    *show,
+                    page.ranked.models[one.first.domain],
+                    note=_note(page.ranked, one.first),
+                    explain=explain,
+                )
                 for one, show in zip(page.shown, cut, strict=True)
             ],
             count=len(page.shown),
@@ -668,6 +691,19 @@ class View:
             log.warning("a domain cannot be asked", domain=slug, reason=str(error))
             failed[slug] = str(error)
         return Ranked(found, question, sources, failed)
+
+    def embed(self, asked: EmbedRequest) -> EmbedAnswer:
+        """Return the vector of a text. Raises DomainNotFoundError, FilterError, CacheError, ModelUnavailableError."""
+        models = {cache.meta.model for _, cache in self.readers(asked.domain)}
+        if len(models) > 1:
+            raise FilterError(f"the domains have several models ({', '.join(sorted(models))}); name a domain")
+        if not models:
+            raise CacheMissingError("nothing is indexed yet, so no model is known; ask again when a note is")
+        (model,) = models
+        self._models.load(models)
+        embedder = self.resources.embedders.get(model)
+        encode = embedder.encode_queries if asked.question else embedder.encode_documents
+        return EmbedAnswer(model=model, vector=encode([asked.text])[0].tolist())
 
     def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.

@@ -24,7 +24,15 @@ from pipelines.question import Operator, Question, read_question
 from pipelines.search.scopes import filters_of
 from pipelines.vault.obsidian import is_vault, open_link
 from service.http.auth import CODE_SECONDS, SCRIPTED_POLICY, SESSION_SECONDS, Sessions
-from service.http.errors import SIGNED_IN, Static, message_page, problem, static_address, wants_page
+from service.http.errors import (
+    LOADER,
+    SIGNED_IN,
+    Static,
+    message_page,
+    problem,
+    static_address,
+    wants_page,
+)
 from service.schemas.links import KeptNode
 from service.schemas.notes import ListAnswer
 from service.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer, TitleHit
@@ -124,7 +132,7 @@ def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
 def make_templates(root: Path) -> Environment:
     """Return the templates of a vault's pages."""
     templates = Environment(
-        loader=ChoiceLoader([PackageLoader("service.web"), PackageLoader("service.http")]),
+        loader=ChoiceLoader([PackageLoader(__package__), LOADER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -179,3 +179,22 @@ def test_configuring_is_left_to_the_process():
     """Importing the package must not change the program's logging."""
     code = "import queue_config.logs, structlog; print(structlog.is_configured())"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def test_a_program_that_uses_the_library_has_our_lines_in_its_own_logs_without_secrets():
+    code = (
+        "import queue_config.logs as l, structlog; l.hand_over(); log = structlog.get_logger()\n"
+        "log.info('not shown by default'); log.warning('odd', token='hunter2', path='a\\x1b.md')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert done.stderr == "event='odd' token='***' path='a\\\\x1b.md'\n"
+
+
+def test_a_program_that_has_set_up_its_logs_keeps_them():
+    code = (
+        "import queue_config.logs as l, structlog; structlog.configure(processors=[lambda *_: 'mine'])\n"
+        "l.hand_over(); structlog.get_logger().warning('odd')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "mine\n"

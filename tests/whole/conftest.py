@@ -160,9 +160,8 @@ class User:
         self.processes.clear()
 
 
-@pytest.fixture(scope="session")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    """The example vault, served with the embedded model; tests leave its notes as they are."""
+def indexed_example(tmp_path_factory: pytest.TempPathFactory, **environment: str) -> User:
+    """Return the user of a copy of the example vault, indexed with the embedded model."""
 
     def make(folder: Path) -> None:
         shutil.copytree(EXAMPLES, folder / "vault")
@@ -171,7 +170,14 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
 
     base = tmp_path_factory.mktemp("example")
     shutil.copytree(made_once(tmp_path_factory, "examples", make), base, dirs_exist_ok=True)
-    user = User(base, base / "vault")
+    return User(base, base / "vault", **environment)
+
+
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """The example vault, served with the embedded model; tests leave its notes as they are."""
+
+    user = indexed_example(tmp_path_factory)
     user.up()
     user.wait_until_upkeep_is_done()
     yield user

@@ -237,7 +237,7 @@ def test_a_killed_worker_or_query_worker_or_watcher_is_started_again(user):
     for n, command in enumerate(("watch", "work", "serve")):
         pid = int(
             subprocess.run(
-                ["pgrep", "-f", f"service.cli {command} --vault {user.root} "],
+                ["pgrep", "-f", f"everindex {command} --vault {user.root} "],
                 capture_output=True,
                 text=True,
                 check=True,
@@ -255,7 +255,7 @@ def test_children_end_with_their_supervisor_however_it_dies(user):
     up = user.up()
     up.kill()
     up.communicate()
-    gone = ["pgrep", "-f", f"service.cli .* --vault {user.root} "]
+    gone = ["pgrep", "-f", f"(everindex|service.cli) .* --vault {user.root} "]
     wait_for(
         lambda: subprocess.run(gone, capture_output=True, check=False).returncode == 1,
         "no process is left",

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 
 from service.cli import run
@@ -82,11 +81,3 @@ def test_the_example_is_copied_without_the_id_of_the_original(tmp_path):
     copy_example(tmp_path / "vault")
     assert (tmp_path / "vault" / "Welcome.md").is_file()
     assert not (tmp_path / "vault" / ".everindex").exists()
-
-
-def test_the_wheel_has_the_example_where_the_command_looks():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert {ROOT / source: ROOT / target for source, target in included.items()} == {
-        run._CHECKOUT: run._PACKAGED
-    }

@@ -595,6 +595,20 @@ def test_a_unit_of_a_vault_that_is_gone(place):
     assert "systemctl --user disable --now everindex-0123456789ab-" in found["units"]["cure"]
 
 
+def test_a_unit_of_an_earlier_version(place):
+    from service.runtime.systemd import Installed, unit_folder
+
+    unit_folder().mkdir(parents=True)
+    for name, text in (
+        Installed("0123456789ab", place.root, place.state, 1, Path(sys.executable)).units().items()
+    ):
+        (unit_folder() / name).write_text(text.replace('"everindex"', '"service.cli"'))
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert "starts service.cli, which only earlier versions have" in found["units"]["message"]
+    assert f"everindex service install {place.root}" in found["units"]["cure"]
+
+
 # The cures, carried out
 
 
@@ -628,7 +642,7 @@ def leave_a_unit(_):
     from service.runtime.systemd import unit_folder
 
     unit_folder().mkdir(parents=True)
-    command = 'ExecStart="/gone/python" "--vault" "/gone" "--state" "/gone"\n'
+    command = 'ExecStart="/gone/python" "-m" "everindex" "--vault" "/gone" "--state" "/gone"\n'
     (unit_folder() / "everindex-x-work.service").write_text(command)
 
 

@@ -146,7 +146,7 @@ def test_the_first_index_is_followed_on_while_the_service_or_the_state_is_unavai
 
 def test_nothing_in_the_current_folder_is_run(tmp_path, monkeypatch):
     ran = tmp_path / "ran"
-    for name in ("service/__init__.py", "service/cli.py", "yaml.py"):
+    for name in ("everindex/__init__.py", "everindex/__main__.py", "service/__init__.py", "yaml.py"):
         file = tmp_path / "vault" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
