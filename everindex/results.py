@@ -1,5 +1,6 @@
 """The types of the answers, for annotations."""
 
+from everindex.vault import NoteLinks
 from service.schemas.context import ContextAnswer, ContextPassage
 from service.schemas.notes import IndexAnswer, NodeAnswer
 from service.schemas.operations import Health
@@ -11,6 +12,7 @@ __all__ = [
     "Health",
     "IndexAnswer",
     "NodeAnswer",
+    "NoteLinks",
     "SearchAnswer",
     "SearchHit",
     "SimilarAnswer",

@@ -13,6 +13,7 @@ from typing import (
     Any,
     Concatenate,
     Literal,
+    NamedTuple,
     ParamSpec,
     Self,
     TypeAlias,
@@ -28,6 +29,7 @@ from pipelines.errors import FilterError, ServiceError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from pipelines.filters import Band
     from service.cli.in_process import InProcess
     from service.cli.options import Client
     from service.runtime.client import Service
@@ -70,9 +72,17 @@ class FilterOptions(TypedDict, total=False):
     path: Values
     title: Values
     file: Values
-    min_similarity: float | Literal["strong", "weak"] | None
+    min_similarity: float | Band | None
     properties: Mapping[str, Values]
     without: FilterOptions
+
+
+class NoteLinks(NamedTuple):
+    """A note's links: to other notes and files, from other notes, and those that lead nowhere."""
+
+    outlinks: list[dict[str, Any]]
+    backlinks: list[dict[str, Any]]
+    unresolved: list[dict[str, Any]]
 
 
 class Vault:
@@ -163,6 +173,12 @@ class Vault:
             path, lambda found: self._client.ask(NodeAnswer, "GET", f"/node/{quote(found)}")
         )
 
+    def links(self, note: str | Path, type: str | None = None) -> NoteLinks:  # noqa: A002 - as everywhere
+        """Return a note's links both ways, all or those of a type. Raises NoteNotFoundError."""
+        found = self.note(note)
+        every = found.outlinks, found.backlinks, found.unresolved
+        return NoteLinks(*([one for one in links if type in (None, one.get("type"))] for links in every))
+
     def index(self, path: str | Path, *, force: bool = False) -> IndexAnswer:
         """Index a note now, if it changed or with `force`; return its state and the number of its `passages`.
 
@@ -243,6 +259,7 @@ class AsyncVault:
     similar = _awaited(Vault.similar)
     context = _awaited(Vault.context)
     note = _awaited(Vault.note)
+    links = _awaited(Vault.links)
     index = _awaited(Vault.index)
     add_text = _awaited(Vault.add_text)
     embed = _awaited(Vault.embed)
