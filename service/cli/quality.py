@@ -168,6 +168,7 @@ def write(record: str, file: str, vault: Path | None, state: Path | None, *, as_
 
     from service.schemas.evidence import WriteBack  # noqa: PLC0415
 
+    records = _records(options_given(vault, state))
     try:
         result = WriteBack.model_validate({**_values(file, _read_file(file))[0], "id": record})
     except (IndexError, TypeError, ValidationError) as error:
@@ -175,7 +176,7 @@ def write(record: str, file: str, vault: Path | None, state: Path | None, *, as_
         raise click.BadParameter(
             f"{file}: {fault}; `everindex rx write -h` shows what a result is"
         ) from error
-    answer = _records(options_given(vault, state)).write_back(result).model_dump(mode="json")
+    answer = records.write_back(result).model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:

@@ -73,8 +73,14 @@ class Tool:
         )
 
     def _input_schema(self) -> dict[str, Any]:
-        """Return the schema of the arguments; the filters are described once, by `search`."""
+        """Return the schema of the arguments; the filters are described once, by `search`.
+
+        What is not required may be left out, so no default says that nothing is the default.
+        """
         schema = plain_schema(self.takes, "validation")
+        for one in schema["properties"].values():
+            if not one.get("default", True):
+                one.pop("default")
         if issubclass(self.takes, Filtered) and self.name != "search":
             for name in Filtered.model_fields:
                 schema["properties"][name].pop("description", None)

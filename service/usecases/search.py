@@ -614,6 +614,7 @@ class View:
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
         )
 
+    @stage("excerpts")
     def _excerpts(self, page: Page) -> list[tuple[Excerpt, bool]]:
         """Cut the excerpt of each result by the phrasing that found it."""
         by = page.by or (page.ranked,) * len(page.shown)
