@@ -185,22 +185,27 @@ _CHOSEN: dict[str, Any] = {"attention": 0.1}
 class Option:
     """What a domain's settings are `changed` to, and the other settings `beside` them in both that are compared.
 
-    `chosen`: it counts choices.
+    `chosen`: it counts choices. `alone`: both are fusion alone, because later layers may hide what an option does.
     """
 
     changed: Mapping[str, Any]
     beside: Mapping[str, Any] = field(default_factory=dict)
     chosen: bool = False
+    alone: bool = False
 
 
+_USAGE, _NAMES, _PENALTY = RankFusion(usage=0.5), RankFusion(names=0.6), RankFusion("penalty")
 OPTIONS: dict[str, Option] = {
     "vocabulary: 0.3": Option({"vocabulary": 0.3}),
+    "vocabulary: 0.3, fusion alone": Option({"vocabulary": 0.3}, alone=True),
     "graph: {mode: walk}, for lift": Option({"graph_mode": "walk"}),
     "graph: {mode: walk, restart: 0.5}, for lift": Option({"graph_mode": "walk", "walk_restart": 0.5}),
     "graph: {mode: walk}, for off": Option({"graph_mode": "walk"}, {"graph_mode": "off"}),
-    "rrf: {absent: penalty}": Option({"rrf": RankFusion(absent="penalty")}, _RANKS),
-    "rrf: {names: 0.6}": Option({"rrf": RankFusion(names=0.6)}, _RANKS),
-    "rrf: {usage: 0.2} *": Option({"rrf": RankFusion(usage=0.2)}, _RANKS, chosen=True),
+    "rrf: {absent: penalty}": Option({"rrf": _PENALTY}, _RANKS),
+    "rrf: {absent: penalty}, fusion alone": Option({"rrf": _PENALTY}, _RANKS, alone=True),
+    "rrf: {names: 0.6}": Option({"rrf": _NAMES}, _RANKS),
+    "rrf: {names: 0.6}, fusion alone": Option({"rrf": _NAMES}, _RANKS, alone=True),
+    "rrf: {usage: 0.5} *": Option({"rrf": _USAGE}, _RANKS, chosen=True),
     "attention: 0.1 *": Option(_CHOSEN, chosen=True),
     "attention_half_life_days: 28, with 0.1 *": Option(
         {"attention_half_life_days": 28.0}, _CHOSEN, chosen=True
@@ -209,7 +214,11 @@ OPTIONS: dict[str, Option] = {
         {"attention_session_minutes": 1440.0}, _CHOSEN, chosen=True
     ),
 }
-"""The settings of a search, by how they are written in `_domains.yaml`; * counts choices, `rrf` is `fusion: rrf`."""
+"""The settings of a search, by how they are written in `_domains.yaml`; * counts choices, `rrf` is `fusion: rrf`.
+
+A usage of 0.5 beside ranks that count 1 is the source document's 0.2 beside 0.4.
+"""
+_ALONE = without(set(SIGNALS) - {"meaning", "words", "vocabulary", "usage", "name_list"})
 NOT_MEASURED = "import_inject_threshold in a search: no set has source files"
 _WEEKS_S = 28 * 24 * 3600.0
 
@@ -242,20 +251,20 @@ def option_gains(judged: JudgedSet, questions: View) -> Gains:
             if option.chosen and number % 2 == 0:
                 continue
             asked = {**option.beside, **option.changed}, option.beside
-            for settings in asked:
-                if repr(settings) not in known:
-                    known[repr(settings)] = _answered(judged, questions, query, attended, settings)
-            on, off = (astuple(known[repr(settings)]) for settings in asked)
+            keys = [repr((settings, option.alone)) for settings in asked]
+            for key, settings in zip(keys, asked, strict=True):
+                if key not in known:
+                    way = _chain(_settings(**settings), _ALONE if option.alone else as_it_is)
+                    known[key] = _answered(judged, questions, query, attended, way)
+            on, off = (astuple(known[key]) for key in keys)
             gains[name].append(Figures(*(a - b for a, b in zip(on, off, strict=True))))
     return gains
 
 
-def _answered(
-    judged: JudgedSet, questions: View, query: str, attended: Attended, settings: Mapping[str, Any]
-) -> Figures:
-    """Return how good the answer to a question is with some settings."""
+def _answered(judged: JudgedSet, questions: View, query: str, attended: Attended, way: Way) -> Figures:
+    """Return how good the answer to a question is."""
     grades = judged.grades[query]
-    way = _chain(lambda source: replace(source, attended=attended), _settings(**settings))
+    way = _chain(lambda source: replace(source, attended=attended), way)
     paths = paths_of(questions.page(read_question(judged.queries[query]), 10, way=way, now=NOW), grades)
     return figures(paths, paths, grades)
 
@@ -315,7 +324,7 @@ def measure_options(given: argparse.Namespace, console: Console) -> None:
             with asked_anew(judged) as questions:
                 found[name] = option_gains(judged, questions)
                 if name in CONTEXT_SETS:
-                    shares[name] = context_gains(judged, questions, given.questions // 2)
+                    shares[name] = context_gains(judged, questions, given.questions // 4)
             console.print(f"{name}: {time.monotonic() - started:.0f} s")
     console.print(f"\nWhat each option adds, each set alike:\n\n{options_table(found, shares)}")
     console.print(f"\n* by made-up choices. Not measured: {NOT_MEASURED}.")

@@ -108,7 +108,7 @@ class RankFusionKeys(DomainsFileModel):
     )
     usage: _Weight = Field(
         default=RankFusion().usage,
-        description="what a rank by attention counts; the source document's is 0.2",
+        description="what a rank by attention counts; the source document's is half of that by meaning",
     )
     names: _Weight = Field(
         default=RankFusion().names,

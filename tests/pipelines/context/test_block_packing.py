@@ -118,6 +118,16 @@ def test_a_domain_sets_how_many_of_its_notes_are_in_a_block(order, most):
     assert {one.reason for one in found.left_out} == {"notes"}
 
 
+def test_domains_without_a_number_of_their_own_share_a_third_of_the_candidates():
+    several = [
+        replace(candidate(f"{n}.md", n, relevance=1 - n / 100), domain=domain)
+        for n, domain in enumerate(("one", "two", "three") * 3)
+    ]
+    packer = Packer(10_000, WORDS, lambda one: one.text, "density", {"one": 1})
+    packer.add(several, nothing_shorter, nothing_shorter)
+    assert {one.path for one in packer.finished().chosen} == {"0.md", "1.md", "2.md", "4.md"}
+
+
 def test_a_note_gives_at_most_two_passages():
     found = packed([candidate("A.md", n) for n in range(5)], 10_000)
     assert len(found.chosen) == 2
