@@ -263,7 +263,7 @@ class DomainKeys(DomainsFileModel):
     decay: DecayKeys = Field(default_factory=DecayKeys)
     attention: _Weight = Field(
         default=Domain("", "").attention,
-        description="what a note chosen just now gains, as a share of the best score; half after a week",
+        description="what a note chosen just now gains, as a share of the best score; half after a half-life",
     )
     attention_half_life_days: Annotated[float, _NotTruth, Field(gt=0, le=1000)] = Field(
         default=Domain("", "").attention_half_life_days,
