@@ -489,10 +489,10 @@ class Domain:
     pagerank_over: PagerankOver = "links"
     central_over: CentralOver = "all"
     communities: Communities = "leiden"
-    graph_mode: GraphMode = "lift"
     walk_restart: float = 0.15
     import_inject_threshold: int | None = None
     context: ContextLimits = field(default_factory=ContextLimits)
+    graph_mode: GraphMode = "lift"
     privacy: Privacy = field(default_factory=Privacy)
     promote: Promote = "on_save"
     threshold: float | None = None

@@ -178,14 +178,14 @@ class Question:
         # A compound is searched for twice, whole and in parts, so each of these counts half as much as a word.
         return LexicalQuery(Counter(map(folded, [*words, *words, *parts] if parts else words)))
 
-    def wanted_with(self, names: Iterable[str], weight: float) -> LexicalQuery | None:
+    def wanted_with(self, names: Iterable[str], weight: float) -> LexicalQuery:
         """Return what to search for by words, and beside it these names, each as a phrase of less weight."""
-        if self.wanted is None:
-            return None
         _, parts = _terms(self._words.asked)
         unit = 2 if parts else 1  # what a word weighs
         phrases = [folded(tokens[:MOST_TERMS]) for name in names if (tokens := index_tokens(name))]
-        return LexicalQuery(dict.fromkeys(phrases, weight * unit) | dict(self.wanted.weights))
+        return LexicalQuery(
+            dict.fromkeys(phrases, weight * unit) | dict(self.wanted.weights if self.wanted else {})
+        )
 
     @cached_property
     def language(self) -> Language | None:

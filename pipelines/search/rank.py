@@ -319,8 +319,7 @@ def most_lifted(scores: Collection[float]) -> float:
     return min(LIFT * max(0.0, ordered[0]), ordered[0] - fifth)
 
 
-_STARTS, _MOST_BEYOND = 10, 1_000  # notes
-_MOST_STEPS, _SETTLED = 100, 1e-6
+_STARTS, _MOST_BEYOND, _MOST_STEPS, _SETTLED = 10, 1_000, 100, 1e-6  # the first two count notes
 _Links = Callable[[Sequence[str]], dict[str, set[str]]]
 
 
@@ -426,11 +425,10 @@ class Source:
     def matches(self, question: Question) -> Matches:
         """Return f(depth, only): the `depth` best chunk ids and their BM25, optionally restricted to `only`."""
         wanted, weight = None if "words" in self.without else question.wanted, self.weight("vocabulary")
-        others = self.names.others(self.cache, question.asked, self.tags(), self.hidden) if weight else []
-        if others and wanted:
-            wanted = question.wanted_with(others, weight)
         if wanted is None:
             return lambda _depth, _only: []
+        others = self.names.others(self.cache, question.asked, self.tags(), self.hidden) if weight else []
+        wanted = question.wanted_with(others, weight) if others else wanted
         if self.words is not None:
             found = self.words.look_up(self.cache, wanted, self._hidden_chunks())
             return stage("words")(found.scores().best)
@@ -612,9 +610,8 @@ def _fuse(
 ) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
     """Fuse chunks by their scores, best first; also return their known cosines and BM25."""
     if source.domain.fusion == "rrf":
-        rankings = {"meaning": list(near), "words": list(match)} | _by_notes(
-            source, question, [*near, *match]
-        )
+        of_notes = _by_notes(source, question, [*near, *match])
+        rankings = {"meaning": list(near), "words": list(match)} | of_notes
         weights = {name: source.weight(name) for name in rankings}
         return reciprocal_rank_fusion(rankings, weights, absent=source.domain.rrf.absent), near, match
     # Complete both scores for everything that either retriever found.
@@ -635,14 +632,13 @@ def _by_notes(source: Source, question: Question, chunks: Sequence[int]) -> dict
         "usage": lambda paths: source.attended(paths, source.domain),
         "name_list": partial(_name_shares, source, question),
     }
-    ways = {name: worth for name, worth in ways.items() if source.weight(name)}
-    best: dict[str, int] = {}
-    for chunk, path in source.cache.passages.chunk_paths(chunks if ways else ()).items():
-        best.setdefault(path, chunk)
-    worths = {name: worth(list(best)) for name, worth in ways.items()}
-    return {
-        name: [best[path] for path in sorted(own, key=lambda p: (-own[p], p))] for name, own in worths.items()
-    }
+    wanted = [name for name in ways if source.weight(name)]
+    paths = source.cache.passages.chunk_paths(chunks) if wanted else {}
+    best = {
+        paths[chunk]: chunk for chunk in reversed(chunks) if chunk in paths
+    }  # the first of each note stays
+    worths = {name: ways[name](list(best)) for name in wanted}
+    return {name: [best[p] for p in sorted(of, key=lambda p: (-of[p], p))] for name, of in worths.items()}
 
 
 def _nearest_pieces(
@@ -681,8 +677,7 @@ def _by_filename(candidates: Candidates, hits: list[NoteHit], _weight: float) ->
 
 def _by_imports(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     source = candidates.source
-    fewest = source.domain.import_inject_threshold or FEWEST
-    lifted = add_imported(source.cache, hits, source.only, fewest)
+    lifted = add_imported(source.cache, hits, source.only, source.domain.import_inject_threshold or FEWEST)
     return lifted if any("imports" in hit.signals for hit in lifted) else None
 
 
@@ -710,11 +705,9 @@ def _by_graph(candidates: Candidates, hits: list[NoteHit], _weight: float) -> li
         unit, ranked = 1.0, by_linear_scores(scores, notes)
     else:
         unit = max(scores.values()) - min(scores.values())
-        links = partial(source.cache.search.linked_from, hidden=source.hidden)
-        walks = domain.graph_mode == "walk"
-        ranked = (
-            by_walk(scores, links, domain.walk_restart) if walks else by_votes(scores, links(list(scores)))
-        )
+        links, walks = partial(search.linked_from, hidden=source.hidden), domain.graph_mode == "walk"
+        restart = domain.walk_restart
+        ranked = by_walk(scores, links, restart) if walks else by_votes(scores, links(list(scores)))
     days, amount = domain.decay.recency_boost_days, source.weight("recency") * unit
     recency = {path: amount if is_recent(note, candidates.now, days) else 0.0 for path, note in notes.items()}
     reranked = []

@@ -110,4 +110,3 @@ def test_a_word_of_a_compound_question_weighs_twice_and_so_does_another_name():
     }
     weights = read_question("roce of GmbH2").wanted_with(["return on capital", "roce"], 0.3).weights
     assert (weights["roce"], weights["return on capital"]) == (2, 0.6)
-    assert read_question("-").wanted_with(["return"], 0.3) is None

@@ -179,6 +179,19 @@ def test_lists_of_usage_and_of_names_take_part_in_fusion_by_ranks(ranked_by):
     assert {hit.signals["usage"] for hit in penalty.hits} == {0.2 / 61, 0.2 / 62, 0.2 / 63}
 
 
+def test_what_a_list_of_notes_lifts_is_the_best_passage_of_each(reports):
+    reports.write("long.md", "# Long\n\n## Boats\n\nBoats.\n\n## Fields\n\nThe river harvest.\n")
+    reports.index()
+    domain = replace(PLAIN, fusion="rrf", rrf=RankFusion(usage=5.0))
+
+    def passage(domain):
+        asked = replace(source(reports, domain), attended=lambda *_: {"long.md": 1.0})
+        hits = rank_notes(asked, read_question("river harvest"), depth_for(10), NOW).hits
+        return next(hit.chunk_id for hit in hits if hit.path == "long.md")
+
+    assert passage(domain) == passage(replace(domain, rrf=RankFusion()))
+
+
 def test_a_list_of_names_orders_notes_by_the_words_of_the_question_in_them(reports):
     reports.write("River.md", "Boats.")
     reports.write("A long walk along the river.md", "Boats, too.")
