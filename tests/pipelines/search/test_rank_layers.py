@@ -180,8 +180,9 @@ def test_lists_of_usage_and_of_names_take_part_in_fusion_by_ranks(ranked_by):
 
 
 def test_what_a_list_of_notes_lifts_is_the_best_passage_of_each(reports):
-    reports.write("long.md", "# Long\n\n## Boats\n\nBoats.\n\n## Fields\n\nThe river harvest.\n")
+    reports.write("long.md", f"# Long\n\n## Boats\n\n{'Boats. ' * 300}\n\n## Fields\n\nThe river harvest.\n")
     reports.index()
+    assert len(reports.cache.passages.chunks_of("long.md")) > 1
     domain = replace(PLAIN, fusion="rrf", rrf=RankFusion(usage=5.0))
 
     def passage(domain):
