@@ -17,25 +17,28 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import httpx
 import numpy as np
 from rich.console import Console
 
 from benchmarks.command import conditions, folder_of, markdown, parser, present
-from benchmarks.judged import COLLECTIONS, JudgedSet, prepare
+from benchmarks.judged import COLLECTIONS, JudgedSet, asked_anew, prepare
 from benchmarks.passages import large_vault, real_questions
-from benchmarks.quality import asked_anew
 from benchmarks.running import serving, wait_until_idle, wait_until_ready
 from pipelines.context import block
 from pipelines.context.block import Order, Tokens, says_nothing
 from pipelines.context.candidates import Candidate
 from pipelines.context.compress import CompressionMode
 from pipelines.embedding.models import EMBEDDED_MODEL
+from pipelines.model import ContextLimits
 from pipelines.question import read_question
+from pipelines.search.ablation import with_settings
 from pipelines.search.evaluate import judge
 from pipelines.search.fusion import Found
 from service.usecases.context import Contexts, Round, Wanted
@@ -53,6 +56,18 @@ PACKED: dict[str, tuple[CompressionMode, Order]] = {
 }
 WAYS = ("(a) whole notes", "(b) passages", *PACKED)
 SEARCHED = 100  # notes, which are more than fill 4,000 tokens
+OPTIONS: dict[str, tuple[CompressionMode, dict[str, Any]]] = {
+    "import_inject_threshold: 2": ("none", {"import_inject_threshold": 2}),
+    "context: {max_files: 4}": ("none", {"context": ContextLimits(max_files=4)}),
+    "context: {target_ratio: 0.2}": ("strong", {"context": ContextLimits(target_ratio=0.2)}),
+    "context: {target_ratio: 0.6}": ("strong", {"context": ContextLimits(target_ratio=0.6)}),
+    "context: {max_prune_ratio: 0.5}": ("strong", {"context": ContextLimits(max_prune_ratio=0.5)}),
+    "context: {max_prune_ratio: 0.9}": ("strong", {"context": ContextLimits(max_prune_ratio=0.9)}),
+}
+"""Other values of a domain's settings that change blocks alone, with the compression for which they matter."""
+OPTIONS_BUDGET = 1_000
+CONTEXT_SETS = (*SETS, "vault-tasks-docs")
+"""The sets of `OPTIONS`: those of blocks, and one with links."""
 PASSAGES, BUDGET, WARM_UP, WANTED_MS = 50_000, 4_000, 20, 60
 
 Shares = dict[tuple[str, int], list[float]]
@@ -114,6 +129,26 @@ def shares(judged: JudgedSet, questions: View, most: int) -> Shares:
             for way, inside in notes.items():
                 found.setdefault((way, budget), []).append(len(inside & wanted) / len(wanted))
     return found
+
+
+def option_gains(judged: JudgedSet, questions: View, most: int) -> dict[str, list[float]]:
+    """Return by how much each option changes the share of judged notes in a block, question by question."""
+    contexts, domains = Contexts(questions), questions.resources.registry().domains
+    gains: dict[str, list[float]] = {name: [] for name in OPTIONS}
+
+    def share(query: str, mode: CompressionMode, changed: dict[str, Any]) -> float:
+        text, wanted = judged.queries[query], judged.grades[query].keys()
+        way = with_settings({one.slug: replace(one, **changed) for one in domains})
+        notes = most_notes(OPTIONS_BUDGET)
+        gathered = gather(questions, read_question(text), notes=notes, beyond=True, way=way)
+        inside = packed(contexts, text, gathered, OPTIONS_BUDGET, mode, "relevance")
+        return len(inside & wanted) / len(wanted)
+
+    for query in islice(judged.queries, most):
+        usual = {mode: share(query, mode, {}) for mode in {mode for mode, _ in OPTIONS.values()}}
+        for name, (mode, changed) in OPTIONS.items():
+            gains[name].append(share(query, mode, changed) - usual[mode])
+    return gains
 
 
 def packed(

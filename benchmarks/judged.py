@@ -6,14 +6,19 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from benchmarks.command import EXAMPLE
 from pipelines.model import EmbeddingContext
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
+from service.usecases.search import View
 from workers.resources import Resources
 
+QUESTIONS = Path(__file__).parent / "questions_data"
 COLLECTIONS = (
     "anthropic-docs",
     "datatalks-faq",
@@ -24,6 +29,8 @@ COLLECTIONS = (
     "scifact-train",
 )
 VAULTS = {"vault-tasks-docs": "anchor", "vault-knowledge-garden": "alias"}
+EXAMPLES = "examples"
+"""The example vault with the answerable questions that were written for it: the only set with vocabularies."""
 # The sketch that the figures are compared with asked these alone.
 FIRST_QUERIES = {"datatalks-faq": 600}
 
@@ -44,7 +51,13 @@ def prepare(name: str, data: Path, kept: Path, context: EmbeddingContext | None 
     With a `context`, the index is built again, and its passages have that context.
     """
     vault, folder = kept / name / "vault", data / name
-    if name in VAULTS:
+    if name == EXAMPLES:
+        rows = [row for row in read_rows(QUESTIONS / f"{name}.jsonl") if row["kind"] == "answerable"]
+        queries = {row["id"]: row["question"] for row in rows}
+        grades = {row["id"]: dict.fromkeys(row["paths"], 1) for row in rows}
+        if not vault.exists():
+            shutil.copytree(EXAMPLE, vault)
+    elif name in VAULTS:
         kind = VAULTS[name]
         queries, grades = read_questions(folder, f"{kind}.")
         if not vault.exists():
@@ -59,6 +72,15 @@ def prepare(name: str, data: Path, kept: Path, context: EmbeddingContext | None 
     resources = Resources(Settings(vault=vault, state=kept / name / "state", embedding_context=context))
     index_once(resources, lambda *_: None)
     return JudgedSet(name, resources, {q: text for q, text in queries.items() if grades.get(q)}, grades)
+
+
+@contextmanager
+def asked_anew(judged: JudgedSet) -> Iterator[View]:
+    """Open a set's caches and load the model, as a service does when it starts."""
+    questions = View(Resources(judged.resources.settings), wait_for_model=True)
+    questions.load_models()
+    questions.follow_commits()
+    yield questions
 
 
 def _order(query: str) -> tuple[int, str]:
@@ -86,7 +108,7 @@ def read_questions(folder: Path, prefix: str) -> tuple[dict[str, str], dict[str,
     return queries, read_grades(folder / f"{prefix}qrels.tsv")
 
 
-def read_rows(file: Path) -> Iterator[dict[str, str]]:
+def read_rows(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the documents or questions of a file."""
     with file.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)

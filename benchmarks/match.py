@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.command import EXAMPLE, folder_of, markdown, parser, present
-from benchmarks.judged import COLLECTIONS, VAULTS, JudgedSet, prepare
-from benchmarks.quality import NOW, asked_anew
+from benchmarks.judged import COLLECTIONS, QUESTIONS, VAULTS, JudgedSet, asked_anew, prepare
+from benchmarks.quality import NOW
 from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
@@ -139,7 +139,7 @@ def _written(kept: Path) -> Iterator[Shares]:
             shutil.copytree(notes, vault)
         resources = Resources(Settings(vault=vault, state=vault.parent / "state"))
         index_once(resources, lambda *_: None)
-        yield of_written(name, JudgedSet(name, resources, {}, {}), HERE / "questions_data" / f"{name}.jsonl")
+        yield of_written(name, JudgedSet(name, resources, {}, {}), QUESTIONS / f"{name}.jsonl")
 
 
 def main() -> None:
@@ -153,7 +153,7 @@ def main() -> None:
         rows += _written(kept)
         garden = next((one for one in sets if one.name == "vault-knowledge-garden"), None)
         if garden:
-            rows.append(of_written("garden-zh", garden, HERE / "questions_data" / "knowledge-garden.jsonl"))
+            rows.append(of_written("garden-zh", garden, QUESTIONS / "knowledge-garden.jsonl"))
         console.print(markdown(HEAD, [one.row() for one in rows]))
         console.print("* not used to choose the numbers")
 

@@ -18,8 +18,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pipelines.errors import ConfigurationError, DomainsFileError, UnsafePathError
 from pipelines.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
 from pipelines.model import (
+    Absent,
     CentralOver,
     Communities,
+    ContextLimits,
     DateOrder,
     Decay,
     Domain,
@@ -30,6 +32,7 @@ from pipelines.model import (
     PagerankOver,
     Privacy,
     Promote,
+    RankFusion,
     Relations,
 )
 from pipelines.notes.frontmatter import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
@@ -52,6 +55,8 @@ def _refuse_truth(value: object) -> object:
 _NotTruth = BeforeValidator(_refuse_truth)
 _MOST_RELATIONS = 100
 _Weight = Annotated[float, _NotTruth, Field(ge=0, le=1000)]
+_Share = Annotated[float, _NotTruth, Field(ge=0, le=1)]
+_PositiveShare = Annotated[float, _NotTruth, Field(gt=0, le=1)]
 
 
 class DomainsFileModel(BaseModel):
@@ -98,6 +103,40 @@ class LexicalKeys(DomainsFileModel):
     )
 
 
+class RankFusionKeys(DomainsFileModel):
+    """`rrf:`."""
+
+    absent: Absent = Field(
+        default=RankFusion().absent,
+        description="what a passage gets for a list that lacks it: nothing, or a place after its end (penalty)",
+    )
+    usage: _Weight = Field(
+        default=RankFusion().usage,
+        description="what a rank by attention counts; the source document's is half of that by meaning",
+    )
+    names: _Weight = Field(
+        default=RankFusion().names,
+        description="what a rank by the question's words in titles and file names counts",
+    )
+
+
+class ContextKeys(DomainsFileModel):
+    """`context:`."""
+
+    max_files: Annotated[int, _NotTruth, Field(ge=0, le=1000)] = Field(
+        default=ContextLimits().max_files,
+        description="the most notes in a block; 0: no limit, or the densest first, a third of the candidates, 3 to 8",
+    )
+    target_ratio: _Share = Field(
+        default=ContextLimits().target_ratio,
+        description="the share of a passage or of its source code that `strong` compression aims at",
+    )
+    max_prune_ratio: _Share = Field(
+        default=ContextLimits().max_prune_ratio,
+        description="the most that compression leaves out of the sentences and lines that it may leave out",
+    )
+
+
 class GraphKeys(DomainsFileModel):
     """`graph:`."""
 
@@ -112,6 +151,10 @@ class GraphKeys(DomainsFileModel):
     )
     mode: Annotated[GraphMode, _Off] = Field(
         default=Domain("", "").graph_mode, description="how links change the order of the answers"
+    )
+    restart: _PositiveShare = Field(
+        default=Domain("", "").walk_restart,
+        description="in the mode walk: the chance at each step of going back to the best answers",
     )
 
 
@@ -239,7 +282,15 @@ class DomainKeys(DomainsFileModel):
     decay: DecayKeys = Field(default_factory=DecayKeys)
     attention: _Weight = Field(
         default=Domain("", "").attention,
-        description="what a note chosen just now gains, as a share of the best score; half after a week",
+        description="what a note chosen just now gains, as a share of the best score; half after a half-life",
+    )
+    attention_half_life_days: Annotated[float, _NotTruth, Field(gt=0, le=1000)] = Field(
+        default=Domain("", "").attention_half_life_days,
+        description="after how many days a choice counts half; after ten weeks none counts",
+    )
+    attention_session_minutes: Annotated[float, _NotTruth, Field(ge=0, le=1440)] = Field(
+        default=Domain("", "").attention_session_minutes,
+        description="of a note's choices within this time one counts, and is recorded",
     )
     fusion: Fusion | None = Field(
         default=None,
@@ -247,6 +298,11 @@ class DomainKeys(DomainsFileModel):
         " default: convex, or rrf if `lexical.weight` is set",
     )
     lexical: LexicalKeys = Field(default_factory=LexicalKeys)
+    rrf: RankFusionKeys = Field(default_factory=RankFusionKeys)
+    vocabulary: _Share = Field(
+        default=Domain("", "").vocabulary,
+        description="what another name of a tag or note that the question names counts beside the question's words",
+    )
     sentences: bool = Field(
         default=Domain("", "").sentences,
         description="a passage's nearest sentence counts, too, in a question of four words or more; only in convex",
@@ -255,6 +311,12 @@ class DomainKeys(DomainsFileModel):
     relations: Annotated[dict[str, RelationKeys], Field(max_length=_MOST_RELATIONS)] = Field(
         default_factory=dict, description="per type of links: `inverse` and `name`"
     )
+    import_inject_threshold: Annotated[int, _NotTruth, Field(ge=1, le=1000)] | None = Field(
+        default=None,
+        description="how many found files must refer to a source file, or found notes be linked with a note of a"
+        " context, for it to be added; default: 2, in a context 1",
+    )
+    context: ContextKeys = Field(default_factory=ContextKeys)
     privacy: PrivacyKeys = Field(default_factory=PrivacyKeys)
     llm: Annotated[Literal["on", "off"], _Llm] = Field(
         default="on", description="off: none of the domain's notes is sent to Claude"
@@ -274,8 +336,10 @@ SECTIONS: dict[str, type[DomainsFileModel]] = {
     "`decay:`": DecayKeys,
     "a kind of `decay:`": KindKeys,
     "`lexical:`": LexicalKeys,
+    "`rrf:`": RankFusionKeys,
     "`graph:`": GraphKeys,
     "a type of `relations:`": RelationKeys,
+    "`context:`": ContextKeys,
     "`privacy:`": PrivacyKeys,
     "`review:`": ReviewKeys,
     "`documents:`": DocumentsKeys,
@@ -404,14 +468,21 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
         embedding_context=written.embedding_context,
         decay=_decay(written.decay),
         attention=written.attention,
+        attention_half_life_days=written.attention_half_life_days,
+        attention_session_minutes=written.attention_session_minutes,
         # Only RRF uses a weight, so stating one selects RRF.
         fusion=written.fusion or ("convex" if weight is None else "rrf"),
         lexical_weight=1.0 if weight is None else weight,
+        rrf=RankFusion(**written.rrf.model_dump()),
+        vocabulary=written.vocabulary,
         sentences=written.sentences,
         pagerank_over=written.graph.pagerank_over,
         central_over=written.graph.central_over,
         communities=written.graph.communities,
         graph_mode=written.graph.mode,
+        walk_restart=written.graph.restart,
+        import_inject_threshold=written.import_inject_threshold,
+        context=ContextLimits(**written.context.model_dump()),
         privacy=Privacy(tuple(written.privacy.tags), tuple(written.privacy.folders), llm=written.llm == "on"),
         promote=written.review.promote,
         threshold=written.review.threshold,
@@ -609,7 +680,7 @@ _INDEXED = (
 )
 """Settings that take effect when notes are indexed."""
 
-_UNASKED = ("taxonomy", "review_queue", "privacy", "promote", "relations")
+_UNASKED = ("taxonomy", "review_queue", "privacy", "promote", "relations", "context")
 """Settings that do not affect any ranking."""
 
 

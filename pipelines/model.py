@@ -136,7 +136,8 @@ CentralOver = Literal["citations", "links", "all"]
 CentralityBy = Literal["eigenvector", "degree"]
 Communities = Literal["louvain", "leiden"]
 Fusion = Literal["rrf", "convex"]
-GraphMode = Literal["off", "linear", "lift"]
+GraphMode = Literal["off", "linear", "lift", "walk"]
+Absent = Literal["nothing", "penalty"]
 Promote = Literal["on_save", "manual"]
 EventKind = Literal["created", "modified", "deleted"]
 TagStatus = Literal["active", "retired"]
@@ -429,6 +430,28 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
+class RankFusion:
+    """The weights of further lists in fusion by ranks. `absent`: see `reciprocal_rank_fusion`."""
+
+    absent: Absent = "nothing"
+    usage: float = 0.0
+    names: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLimits:
+    """How a domain's passages are packed and compressed. `max_files`: 0 leaves the number of notes to the packer.
+
+    `target_ratio`: the share of a text that strong compression aims at; `max_prune_ratio`: the most that it leaves
+    out, of what may be left out.
+    """
+
+    max_files: int = 0
+    target_ratio: float = 0.4
+    max_prune_ratio: float = 0.7
+
+
+@dataclass(frozen=True, slots=True)
 class Privacy:
     """What never leaves the machine: notes with these tags or in these folders, and without `llm` all notes.
 
@@ -462,6 +485,7 @@ class Domain:
 
     `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
     `formats` are the names of the formats that it indexes; None: those of the vault. `documents`: how each is read.
+    `import_inject_threshold`: None: 2 for source files in a search, 1 for linked notes in a context.
     """
 
     slug: str
@@ -474,12 +498,19 @@ class Domain:
     embedding_context: EmbeddingContext = "off"
     decay: Decay = field(default_factory=Decay)
     attention: float = 0.0
+    attention_half_life_days: float = 7.0
+    attention_session_minutes: float = 30.0
     fusion: Fusion = "convex"
     lexical_weight: float = 1.0
+    rrf: RankFusion = field(default_factory=RankFusion)
+    vocabulary: float = 0.0
     sentences: bool = True
     pagerank_over: PagerankOver = "links"
     central_over: CentralOver = "all"
     communities: Communities = "louvain"
+    walk_restart: float = 0.15
+    import_inject_threshold: int | None = None
+    context: ContextLimits = field(default_factory=ContextLimits)
     graph_mode: GraphMode = "lift"
     privacy: Privacy = field(default_factory=Privacy)
     promote: Promote = "on_save"

@@ -178,13 +178,22 @@ class Question:
         # A compound is searched for twice, whole and in parts, so each of these counts half as much as a word.
         return LexicalQuery(Counter(map(folded, [*words, *words, *parts] if parts else words)))
 
+    def wanted_with(self, names: Iterable[str], weight: float) -> LexicalQuery:
+        """Return what to search for by words, and beside it these names, each as a phrase of less weight."""
+        _, parts = _terms(self._words.asked)
+        unit = 2 if parts else 1  # what a word weighs
+        phrases = [folded(tokens[:MOST_TERMS]) for name in names if (tokens := index_tokens(name))]
+        return LexicalQuery(
+            dict.fromkeys(phrases, weight * unit) | dict(self.wanted.weights if self.wanted else {})
+        )
+
     @cached_property
     def language(self) -> Language | None:
         """Return the language, None if unclear."""
         return language_of(self.asked)
 
     @cached_property
-    def content(self) -> dict[str, int]:
+    def content(self) -> dict[str, float]:
         """Return those of the wanted words, with their weights, that carry meaning in the question's language."""
         weights = self.wanted.weights if self.wanted else {}
         return {term: weights[term] for term in content_words(weights, self.language)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,23 +13,32 @@ import structlog
 
 from pipelines.cache.ledger import SqliteLedger
 from pipelines.errors import EverindexError
+from pipelines.model import Domain
 from pipelines.state.attention import Attention, How
 from workers.resources import Resources
 
-# How much attention notes have: what was chosen counts, and half as much after each week.
+# How much attention notes have: what was chosen counts, and half as much after each half-life.
 
 
-HALF_LIFE_S = 7 * 24 * 3600.0
+_DAY_S, _MINUTE_S = 24 * 3600.0, 60.0
+_USUAL = Domain("", "")
 
 
-def weight(age_s: float) -> float:
-    """Return what a choice of this age in seconds counts: 1 now, a half after a week, a quarter after two."""
-    return float(2.0 ** (-max(0.0, age_s) / HALF_LIFE_S))
+def weight(age_s: float, half_life_days: float = _USUAL.attention_half_life_days) -> float:
+    """Return what a choice of this age in seconds counts: 1 now, a half after a half-life, a quarter after two."""
+    return float(2.0 ** (-max(0.0, age_s) / (half_life_days * _DAY_S)))
 
 
-def attention_of(moments: Iterable[float], now: float) -> float:
-    """Return the attention of a note that was chosen at these moments: the sum of what each choice counts now."""
-    return sum(weight(now - at) for at in moments)
+def attention_of(moments: Iterable[float], now: float, domain: Domain = _USUAL) -> float:
+    """Return the attention of a domain's note that was chosen at these moments: what each choice counts now.
+
+    Of choices within a session the last one counts, so that one choice more never takes any attention away.
+    """
+    total, last = 0.0, math.inf
+    for at in sorted(moments, reverse=True):
+        if last - at >= domain.attention_session_minutes * _MINUTE_S:
+            total, last = total + weight(now - at, domain.attention_half_life_days), at
+    return total
 
 
 def follow_notes(
@@ -79,25 +89,28 @@ def chosen(resources: Resources, paths: Collection[str], how: How) -> None:
 
 def _record(resources: Resources, paths: Collection[str], how: How, at: float) -> None:
     try:
-        resources.stores.of(Attention).add(paths, how, at)
+        registry, store = resources.registry(), resources.stores.of(Attention)
+        for path in paths:
+            minutes = (registry.owner(path) or _USUAL).attention_session_minutes
+            store.add([path], how, at, minutes * _MINUTE_S)
     except Exception:
         log.exception("a choice was not recorded", how=how, notes=len(paths))
 
 
-def attended(resources: Resources, now: datetime) -> Callable[[Collection[str]], dict[str, float]]:
-    """Return what tells the attention of notes at a moment; later choices do not count.
+def attended(resources: Resources, now: datetime) -> Callable[[Collection[str], Domain], dict[str, float]]:
+    """Return what tells the attention of a domain's notes at a moment; later choices do not count.
 
     A failure is logged, and then no note has any.
     """
 
-    def ask(paths: Collection[str]) -> dict[str, float]:
+    def ask(paths: Collection[str], domain: Domain) -> dict[str, float]:
         at = now.timestamp()
         try:
             found = resources.stores.of(Attention).moments(paths, at)
         except EverindexError as error:
             log.warning("attention cannot be read", reason=str(error))
             return {}
-        return {path: attention_of(moments, at) for path, moments in found.items()}
+        return {path: attention_of(moments, at, domain) for path, moments in found.items()}
 
     return ask
 

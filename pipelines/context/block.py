@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -208,8 +208,17 @@ class Packing:
 class Packer:
     """Packs passages into one budget, in one or more rounds; a later round gets what an earlier one left."""
 
-    def __init__(self, budget: int, tokens: Tokens, render: Render, order: Order = "relevance") -> None:
+    def __init__(
+        self,
+        budget: int,
+        tokens: Tokens,
+        render: Render,
+        order: Order = "relevance",
+        most_notes: Mapping[str, int] | None = None,
+    ) -> None:
+        """Pack at most as many notes of a domain as `most_notes` says; 0, or a domain that it lacks: see `add`."""
         self.packing = Packing(budget)
+        self._most_notes = {slug: most for slug, most in (most_notes or {}).items() if most}
         self._budget, self._tokens, self._render, self._order = budget, tokens, render, order
         self._duplicates = Duplicates()
         self._held: set[tuple[str | None, tuple[str, str], int, int]] = set()
@@ -231,14 +240,14 @@ class Packer:
         A section stays whole if it takes at most a quarter of the budget; of a longer one come the best parts.
         What does not fit is compressed (`shrink`); of a note's best passage that still does not fit, the best part is
         `cut` out. The densest come from the best notes alone: see `most_files`, of the candidates or of the notes
-        that a search `found`.
+        that a search `found`; in domains with a number of their own, from that many.
         """
         self._kept_free = self.packing.room - int(self.packing.room * share)
         if self._order == "relevance":
             self._add_in_order(candidates, further, (shrink, cut), per_note)
             return
         parts = sum(max(1, len(one.parts)) for one in candidates)
-        allowed = _best_notes(candidates, most_files(max(parts, found)))
+        allowed = _best_notes(candidates, most_files(max(parts, found)), self._most_notes)
         for unit, size in self._units(candidates):
             reason = "notes" if unit.note not in allowed else self._refused(unit, per_note)
             if reason is None and not (self._take(unit) or self._take_short(unit, shrink, cut)):
@@ -299,6 +308,9 @@ class Packer:
             return "alike"  # its words are there already, and cannot be joined with these
         if Counter(one.note for one in chosen)[unit.note] >= per_note:
             return "passages"
+        notes = {one.note for one in chosen if one.domain == unit.domain} | {unit.note}
+        if len(notes) > self._most_notes.get(unit.domain, len(notes)):
+            return "notes"
         return (
             "alike" if not near and self._duplicates.has(unit.text) else None
         )  # parts share words at their ends
@@ -384,15 +396,20 @@ def _density(unit: Candidate, tokens: int) -> float:
     return density(unit.relevance, tokens, boilerplate=unit.boilerplate, is_code=unit.is_code)
 
 
-def _best_notes(candidates: Sequence[Candidate], most: int) -> set[tuple[str, str]]:
-    """Return the notes with the best passages.
+def _best_notes(
+    candidates: Sequence[Candidate], most: int, of_domains: Mapping[str, int]
+) -> set[tuple[str, str]]:
+    """Return the notes with the best passages: at most so many `of_domains`, and at most `most` of all others.
 
     The source document's file filter takes the largest sums; here these would be those of the longest notes.
     """
     best: dict[tuple[str, str], float] = {}
     for one in candidates:
         best[one.note] = max(best.get(one.note, 0.0), one.relevance)
-    return set(sorted(best, key=lambda note: -best[note])[:most])
+    groups: dict[str | None, list[tuple[str, str]]] = {}
+    for note in sorted(best, key=lambda note: -best[note]):
+        groups.setdefault(note[0] if note[0] in of_domains else None, []).append(note)
+    return {note for slug, notes in groups.items() for note in notes[: of_domains.get(slug or "", most)]}
 
 
 def _best(section: Candidate) -> Candidate:

@@ -11,10 +11,11 @@ import math
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
 
+from pipelines.model import ContextLimits
 from pipelines.search.excerpts import split_sentences
 
 # Find quotations and links in a paragraph, so that nothing is left out from the middle of one.
@@ -277,7 +278,6 @@ def _is_telling(words: str) -> bool:
 # Of a fence without a language, nothing is summarised, and what holds a number, a link or a quotation stays.
 
 
-_CODE_TARGET, _MOST_CODE_PRUNED = 0.4, 0.7
 _MODIFIERS = (
     r"(?:(?:export|default|declare|public|private|protected|internal|static|final|abstract|sealed|override|virtual"
     r"|async|pub(?:\([^)]*\))?|unsafe|extern|const|inline|open|data|partial)\s+)*"
@@ -324,8 +324,10 @@ _NAMES = 6
 _WORD = re.compile(r"[^\W\d]\w+")
 
 
-def shorten_code(units: Sequence[Unit], text: str, terms: Collection[str], *, prune: bool) -> list[Unit]:
-    """Mark the lines of code that are summarised or, with `prune`, left out because they say least."""
+def shorten_code(
+    units: Sequence[Unit], text: str, terms: Collection[str], *, limits: ContextLimits | None
+) -> list[Unit]:
+    """Mark the lines of code that are summarised or, within `limits`, left out because they say least."""
     found: list[Unit] = []
     for (kind, _), run in groupby(units, key=lambda one: (one.kind, one.block)):
         lines = list(run)
@@ -334,8 +336,8 @@ def shorten_code(units: Sequence[Unit], text: str, terms: Collection[str], *, pr
         if kind == "code":
             stays = _preserved(words)
             lines = list(_summarise(lines, words, stays))
-        if kind in ("code", "plain") and prune:
-            lines = _pruned(lines, words, stays, terms)
+        if kind in ("code", "plain") and limits:
+            lines = _pruned(lines, words, stays, terms, limits)
         found += lines
     return found
 
@@ -418,7 +420,11 @@ def _names(matches: Sequence[re.Match[str]]) -> str:
 
 
 def _pruned(
-    lines: Sequence[Unit], texts: Sequence[str], stays: Sequence[bool], terms: Collection[str]
+    lines: Sequence[Unit],
+    texts: Sequence[str],
+    stays: Sequence[bool],
+    terms: Collection[str],
+    limits: ContextLimits,
 ) -> list[Unit]:
     """Leave out the lines with the smallest sum of inverse document frequencies, each line being a document."""
     words = [set(_WORD.findall(line.casefold())) for line in texts]
@@ -430,9 +436,9 @@ def _pruned(
         if not (one.gone or one.fixed or stays[number] or words[number] & set(terms))
     ]
     kept = sum(one.end - one.start for one in lines if not one.gone)
-    target = _CODE_TARGET * sum(one.end - one.start for one in lines)
+    target = limits.target_ratio * sum(one.end - one.start for one in lines)
     gone: set[int] = set()
-    for number in sorted(loose, key=lambda n: worth[n])[: math.ceil(_MOST_CODE_PRUNED * len(loose))]:
+    for number in sorted(loose, key=lambda n: worth[n])[: math.ceil(limits.max_prune_ratio * len(loose))]:
         if kept <= target:
             break
         kept -= lines[number].end - lines[number].start
@@ -441,10 +447,9 @@ def _pruned(
 
 
 CompressionMode = Literal["none", "light", "strong"]
-_TARGET: dict[CompressionMode, float] = {"light": 0.7, "strong": 0.4}
-"""The share of a text's characters towards which sentences are left out; 0.4 is the source document's."""
+_LIGHT = 0.7
+"""The share of a text's characters towards which `light` leaves out sentences; that of `strong` is in the limits."""
 
-_MOST_PRUNED = 0.7  # of the sentences that may be left out
 _ROWS: dict[CompressionMode, int] = {"light": 7, "strong": 4}  # with the two of a table's head
 _ITEMS: dict[CompressionMode, int] = {"light": 6, "strong": 3}
 GAP = "[…]"
@@ -455,7 +460,8 @@ class Aim:
     """What a text is compressed for: the mode, the words of the question, and lines that are boilerplate.
 
     `near`: how near ranges of the text are to the question, (start, end, cosine). `share`: the share of the text that
-    would suffice; the mode says how much is left out at most. `is_source`: the text is source code, not Markdown.
+    would suffice; the mode and the domain's `limits` say how much is left out at most. `is_source`: the text is
+    source code, not Markdown.
     """
 
     mode: CompressionMode
@@ -464,6 +470,7 @@ class Aim:
     repeated: Collection[str] = ()
     share: float = 0.0
     is_source: bool = False
+    limits: ContextLimits = field(default_factory=ContextLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,7 +489,7 @@ def compress(text: str, aim: Aim) -> tuple[str, list[TextPart]]:
     units = units_of(text, is_source=aim.is_source)
     units = [replace(one, gone="line") if _is_boilerplate(one, text, aim) else one for one in units]
     units = list(_shorten_runs(units, text, aim))
-    units = shorten_code(units, text, aim.terms, prune=aim.mode == "strong")
+    units = shorten_code(units, text, aim.terms, limits=aim.limits if aim.mode == "strong" else None)
     units = _prune(units, text, aim)
     parts = list(_parts(units))
     return _written(text, parts), parts
@@ -551,12 +558,13 @@ def _asks_for(unit: Unit, text: str, aim: Aim) -> bool:
 
 def _prune(units: Sequence[Unit], text: str, aim: Aim) -> list[Unit]:
     """Leave out sentences, the farthest from the question first, until the text is as short as it should be."""
-    target = max(_TARGET[aim.mode], aim.share) * len(text)
+    least = _LIGHT if aim.mode == "light" else aim.limits.target_ratio
+    target = max(least, aim.share) * len(text)
     kept = sum(one.end - one.start for one in units if not one.gone)
     loose = [n for n, one in enumerate(units) if one.kind == "sentence" and not (one.fixed or one.gone)]
     pruned: set[int] = set()
     for number in sorted(loose, key=lambda n: _nearness(units[n], text, aim))[
-        : int(_MOST_PRUNED * len(loose))
+        : int(aim.limits.max_prune_ratio * len(loose))
     ]:
         if kept <= target:
             break

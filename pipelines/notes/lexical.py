@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
@@ -163,13 +163,16 @@ ChunkWords = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """A query's words and phrases as the full-text index stores them, with their weights."""
+    """A query's words and phrases as the full-text index stores them, with their weights.
 
-    weights: dict[str, int]
+    Those of a question are whole numbers; another name of what it names (`Question.wanted_with`) may have less.
+    """
+
+    weights: Mapping[str, float]
 
     def expression(self) -> str:
-        """Return the FTS5 MATCH expression: any of the words, each repeated by its weight."""
-        return " OR ".join(f'"{term}"' for term, weight in self.weights.items() for _ in range(weight))
+        """Return the FTS5 MATCH expression: any of the words, each repeated by its weight, a whole number."""
+        return " OR ".join(f'"{term}"' for term, weight in self.weights.items() for _ in range(int(weight)))
 
 
 def index_text(text: str) -> str:

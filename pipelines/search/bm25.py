@@ -86,7 +86,7 @@ class WordsFound:
     """
 
     chunks: Chunks
-    found: Sequence[tuple[Postings, int]]
+    found: Sequence[tuple[Postings, float]]
     statistics: Statistics
 
     def scores(self) -> WordScores:

@@ -331,16 +331,18 @@ def best_files(hits: Sequence[NoteHit]) -> list[NoteHit]:
     return found[: min(max(_FEWEST_FILES, len(found) // 3), _MOST_FILES)]
 
 
-def imported_scores(scores: Sequence[float], references: Mapping[str, int]) -> dict[str, float]:
+def imported_scores(
+    scores: Sequence[float], references: Mapping[str, int], fewest: int = FEWEST
+) -> dict[str, float]:
     """Return the scores of the files that are found by references, by path.
 
-    `scores` are those of the files that refer to them, best first; `references` counts these by file. A file with two
-    references or more is found, at most two files, and fewer if that makes more than ten. Source files come before
-    tests, then those with more references, then the order of paths decides.
+    `scores` are those of the files that refer to them, best first; `references` counts these by file. A file with the
+    `fewest` references or more is found, at most two files, and fewer if that makes more than ten. Source files come
+    before tests, then those with more references, then the order of paths decides.
     """
     most = min(_MOST, max(0, _FILES - len(scores)))
     enough = sorted(
-        (path for path, count in references.items() if count >= FEWEST),
+        (path for path, count in references.items() if count >= fewest),
         key=lambda path: (_IS_TEST.search(path) is not None, -references[path], path),
     )
     if not scores:
@@ -349,7 +351,9 @@ def imported_scores(scores: Sequence[float], references: Mapping[str, int]) -> d
     return {path: high if references[path] >= MANY else usual for path in enough[:most]}
 
 
-def add_imported(cache: Cache, hits: Sequence[NoteHit], only: Sequence[int] | None) -> list[NoteHit]:
+def add_imported(
+    cache: Cache, hits: Sequence[NoteHit], only: Sequence[int] | None, fewest: int = FEWEST
+) -> list[NoteHit]:
     """Return the hits, best first, with the files that several of the best source files refer to.
 
     One that was found already gets the signal `imports` if its score is lower. `only` these chunks may be added.
@@ -357,14 +361,14 @@ def add_imported(cache: Cache, hits: Sequence[NoteHit], only: Sequence[int] | No
     """
     files = best_files(hits)
     found = {path: len(by) for path, by in cache.passages.referring([hit.path for hit in files]).items()}
-    enough = {path: count for path, count in found.items() if count >= FEWEST}
+    enough = {path: count for path, count in found.items() if count >= fewest}
     known = {hit.path for hit in hits}
     others = cache.notes.first_chunks(enough.keys() - known)
     if only is not None and others:
         allowed = set(only)
         others = {path: chunk for path, chunk in others.items() if chunk in allowed}
     references = {path: count for path, count in enough.items() if path in known or path in others}
-    wanted = imported_scores([hit.score for hit in files], references)
+    wanted = imported_scores([hit.score for hit in files], references, fewest)
     added = [NoteHit(path, others[path], {}) for path in wanted if path in others]
     lifted = []
     for hit in (*hits, *added):

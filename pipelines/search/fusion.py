@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pipelines.cache.passages import ChunkRow, Quantized
+from pipelines.model import Absent
 from pipelines.search.thresholds import Match
 
 Signals = dict[str, float]
@@ -23,17 +24,24 @@ Id = TypeVar("Id", bound=Hashable)
 
 
 def reciprocal_rank_fusion(
-    rankings: Mapping[str, Sequence[Id]], weights: Mapping[str, float], k: int = RRF_K
+    rankings: Mapping[str, Sequence[Id]],
+    weights: Mapping[str, float],
+    k: int = RRF_K,
+    absent: Absent = "nothing",
 ) -> list[tuple[Id, Signals]]:
     """Fuse rankings by `sum of weight(r) / (k + rank_r)`, best first.
 
-    Ranks count from 1; an item gets nothing from a ranking that lacks it. Ties keep the order in which the rankings
-    were given. Cormack, Clarke and Buettcher, SIGIR 2009.
+    Ranks count from 1; an item gets nothing from a ranking that lacks it, or with `absent="penalty"` the rank after
+    its last (the source document's; an empty ranking says nothing of any item). Ties keep the order in which the
+    rankings were given. Cormack, Clarke and Buettcher, SIGIR 2009.
     """
     signals: dict[Id, Signals] = {}
     for name, ranking in rankings.items():
         for rank, item in enumerate(ranking, start=1):
             signals.setdefault(item, {})[name] = weights[name] / (k + rank)
+    if absent == "penalty":
+        last = {name: weights[name] / (k + len(rank) + 1) for name, rank in rankings.items() if rank}
+        signals = {item: last | own for item, own in signals.items()}
     return best_first(signals)
 
 
@@ -65,13 +73,13 @@ def best_first(signals: Mapping[Id, Signals]) -> list[tuple[Id, Signals]]:
 class NoteHit:
     """A note among the candidates, with its best chunk.
 
-    `signals` says what each signal adds to the score: `meaning`, `words` and `sentences` from fusion, and what later
-    layers add or subtract. `scores` holds each layer's results: `cosine`, `bm25` (if the chunk has one), `fused`; of
-    source files `symbol` (0.5 to 1: how well the question names the chunk's), `symbols`, `filenames`, `references`,
-    `imported`; `decay` (a factor), `decayed`; `attention` (0 to 1), `attended`; with the graph `votes` or `value`,
-    `pagerank` and `centrality` (from 0 to 1), `recency` and `reranked`; `called`, and if the note's name has words of
-    the question `name_share` (from 0 to 1); if the question names a note or a symbol `titled`, and for that note
-    `named`, for the symbol's file `defined`: its share of the best.
+    `signals` says what each signal adds to the score: `meaning`, `words`, `sentences`, `usage` and `name_list` from
+    fusion, and what later layers add or subtract. `scores` holds each layer's results: `cosine`, `bm25` (if the chunk
+    has one), `fused`; of source files `symbol` (0.5 to 1: how well the question names the chunk's), `symbols`,
+    `filenames`, `references`, `imported`; `decay` (a factor), `decayed`; `attention` (0 to 1), `attended`; with the
+    graph `votes`, `walk` or `value`, `pagerank` and `centrality` (from 0 to 1), `recency` and `reranked`; `called`,
+    and if the note's name has words of the question `name_share` (0 to 1); if the question names a note or a symbol
+    `titled`, and for that note `named`, for the symbol's file `defined`: its share of the best.
     """
 
     path: str

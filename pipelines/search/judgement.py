@@ -19,8 +19,9 @@ from pipelines.notes.lexical import LexicalQuery
 from pipelines.question import Question
 from pipelines.search.bm25 import Statistics
 from pipelines.search.fusion import Found
-from pipelines.search.rank import Source, nearest_pieces
+from pipelines.search.rank import Source
 from pipelines.search.thresholds import Match, thresholds_of
+from pipelines.search.vectors import nearest_pieces
 from pipelines.store import Cache
 
 JUDGED_TOGETHER = 10

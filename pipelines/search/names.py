@@ -214,6 +214,35 @@ def terms_of(text: str) -> dict[str, str]:
     return {stem(word): word for word in others if word not in STOPWORDS and not _IS_CJK.match(word)} | pairs
 
 
+MOST_OTHERS = 16
+"""How many other names of what a question names are searched for."""
+
+_LONGEST_NAMED = 6  # words of a name that is part of a question
+_MOST_WORDS = 64  # of a question, that may be names
+
+OtherNames = Mapping[str, Collection[str]]
+"""The names of each thing, by each of its names in the form of `words_of_name`."""
+
+
+def equivalents(classes: Iterable[Collection[str]]) -> dict[str, list[str]]:
+    """Return the names in classes of equal meaning, by each of them; a name in several classes has those of all."""
+    found: dict[str, list[str]] = {}
+    for names in classes:
+        for name in names:
+            found.setdefault(words_of_name(name), []).extend(names)
+    return found
+
+
+def phrases_of(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the runs of a text's words that may be a name, longest first, as (first word, word after it, words)."""
+    words = words_of_name(text).split()[:_MOST_WORDS]
+    for length in range(min(_LONGEST_NAMED, len(words)), 0, -1):
+        for start in range(len(words) - length + 1):
+            run = words[start : start + length]
+            if not STOPWORDS.issuperset(run):
+                yield start, start + length, " ".join(run)
+
+
 def is_in_keywords(question: str) -> bool:
     """Say whether a question has at most six words (of CJK: twelve characters): longer ones rarely name notes."""
     return sum(0.5 if _IS_CJK.match(word) else 1 for word in lexical.whole_words(question)) <= _MOST_KEYWORDS
@@ -257,6 +286,31 @@ class NoteNames:
         if len(worth) > _MOST_NAMESAKES:
             return {}
         return {path: own / sum(other >= own for other in worth.values()) for path, own in worth.items()}
+
+    def others(self, cache: Cache, text: str, tags: OtherNames, without: Collection[str] = ()) -> list[str]:
+        """Return the other names of the tags and notes (`without` these paths) that parts of a text name, at most 16.
+
+        A longer part comes first, and no part of it is looked up again. Call this within a snapshot of the cache.
+        Raises CacheError.
+        """
+        self.follow(cache)
+        found: dict[str, None] = {}
+        taken: set[int] = set()
+        for start, end, phrase in phrases_of(text):
+            if not taken.isdisjoint(range(start, end)):
+                continue
+            names = [*tags.get(phrase, ()), *self._names_of_those_called(cache, phrase, without)]
+            if names:
+                taken.update(range(start, end))
+                found |= {name: None for name in names if words_of_name(name) != phrase}
+        return list(islice(found, MOST_OTHERS))
+
+    def _names_of_those_called(self, cache: Cache, phrase: str, without: Collection[str]) -> list[str]:
+        """Return titles and aliases of the notes that are called so; a name of more than ten names none."""
+        with self._lock:
+            paths = [path for path in self._worth.get(phrase, {}) if path not in without]
+        known = cache.notes.names(paths) if 0 < len(paths) <= _MOST_NAMESAKES else {}
+        return [name for path in sorted(known) for name in (known[path][0], *json.loads(known[path][1]))]
 
     def is_name(self, cache: Cache, text: str, without: Collection[str] = ()) -> bool:
         """Say whether a text is a note's title or alias, character by character, `without` the notes at these paths.

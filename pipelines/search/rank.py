@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.cache.passages import Quantized
 from pipelines.cache.vectors import Vector
 from pipelines.model import Decay, Domain, NoteFacts, moment_of
 from pipelines.notes.lexical import LexicalQuery, telling_words
 from pipelines.question import Question
 from pipelines.search.bm25 import WordPostings, WordsFound, read_words
-from pipelines.search.code import AskedSymbols, SymbolNames, add_imported, ask_symbols, lift_filenames
+from pipelines.search.code import FEWEST, AskedSymbols, SymbolNames, add_imported, ask_symbols, lift_filenames
 from pipelines.search.fusion import (
     NoteHit,
     Signals,
@@ -35,6 +34,7 @@ from pipelines.search.fusion import (
 from pipelines.search.names import (
     DEFINED,
     NoteNames,
+    OtherNames,
     is_in_keywords,
     lift_by_words,
     share_of_words,
@@ -42,7 +42,7 @@ from pipelines.search.names import (
     with_titles,
 )
 from pipelines.search.operators import restricted
-from pipelines.search.vectors import QuantizedVectors
+from pipelines.search.vectors import QuantizedVectors, nearest_pieces
 from pipelines.store import Cache
 
 # Lower the score of passages that say little: lists of links after a note's text, names of notes without text.
@@ -130,40 +130,14 @@ def _is_asked(name: str, asked: frozenset[str]) -> bool:
     return bool(words) and (words <= asked or asked <= words)
 
 
-# Find how near the nearest piece of a passage is to a question: the whole passage, or one of its sentences.
-
-
-Id = TypeVar("Id")
-
-
-def nearest_pieces(
-    passages: Mapping[Id, float], quantized: Mapping[Id, Quantized], question: Vector
-) -> dict[Id, float]:
-    """Return for each passage, given by its cosine, the best of that cosine and its sentences' cosines.
-
-    The vector of a whole passage averages all that it says; the sentence that answers is one of many, or lies beyond
-    what the model reads of a passage. Callan, "Passage-Level Evidence in Document Retrieval", SIGIR 1994, with
-    sentences as passages. Return nothing while no passage's sentences are prepared.
-    """
-    prepared = {item: own for item, own in quantized.items() if len(own) and item in passages}
-    if not prepared:
-        return {}
-    vectors = np.concatenate(list(prepared.values())).astype(np.float32)
-    # `einsum` stays in this thread; OpenBLAS would wait for other threads on a busy machine.
-    cosines = np.einsum("ij,j->i", vectors, question) / np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    starts = np.cumsum([0, *map(len, prepared.values())])[:-1]
-    best = dict(zip(prepared, np.maximum.reduceat(cosines, starts).tolist(), strict=True))
-    return {item: max(cosine, best.get(item, cosine)) for item, cosine in passages.items()}
-
-
 # Notes that were chosen lately count more, in domains that say so.
 
 
-Attended = Callable[[Collection[str]], Mapping[str, float]]
-"""Return the attention of those of the notes that were chosen (`workers.attention`)."""
+Attended = Callable[[Collection[str], Domain], Mapping[str, float]]
+"""Return the attention of those of a domain's notes that were chosen (`workers.attention`)."""
 
 
-def unattended(_paths: Collection[str]) -> Mapping[str, float]:
+def unattended(_paths: Collection[str], _domain: Domain) -> Mapping[str, float]:
     """Return an empty result: no note was chosen."""
     return {}
 
@@ -305,6 +279,33 @@ def link_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]
     return {path: 1.0 - against[path] for path in scores}
 
 
+def walked(
+    start: Mapping[str, float], links: Mapping[str, Collection[str]], restart: float
+) -> dict[str, float]:
+    """Return the share of the steps of a random walk that come to each note of `links` along a link.
+
+    It starts at notes by their shares, and goes back there with the chance `restart` at each step, or where a link
+    leads to no note of `links`. Tong, Faloutsos and Pan, "Fast Random Walk with Restart", ICDM 2006.
+    """
+    numbers = {path: number for number, path in enumerate(links)}
+    steps = [
+        (numbers[path], numbers[target], (1.0 - restart) / len(targets))
+        for path, targets in links.items()
+        for target in sorted(targets)
+        if target in numbers
+    ]
+    sources, ends = np.array([step[:2] for step in steps], np.int64).reshape(-1, 2).T
+    shares = np.array([step[2] for step in steps])
+    begin = np.array([start.get(path, 0.0) for path in links]) / (sum(start.values()) or 1.0)
+    there, came = begin, np.zeros(len(links))
+    for _ in range(_MOST_STEPS):
+        came = np.bincount(ends, there[sources] * shares, len(links)).astype(np.float64)
+        before, there = there, came + (1.0 - came.sum()) * begin
+        if np.abs(there - before).sum() < _SETTLED:
+            break
+    return dict(zip(links, came.tolist(), strict=True))
+
+
 def most_lifted(scores: Collection[float]) -> float:
     """Return the most that links can add to a score; a larger gap is never overturned.
 
@@ -316,6 +317,10 @@ def most_lifted(scores: Collection[float]) -> float:
         return 0.0
     fifth = ordered[min(LEAD_OVER, (len(ordered) + 1) // 2) - 1]
     return min(LIFT * max(0.0, ordered[0]), ordered[0] - fifth)
+
+
+_STARTS, _MOST_BEYOND, _MOST_STEPS, _SETTLED = 10, 1_000, 100, 1e-6  # the first two count notes
+_Links = Callable[[Sequence[str]], dict[str, set[str]]]
 
 
 class Added(NamedTuple):
@@ -341,6 +346,22 @@ def by_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]) 
     most = most_lifted(scores.values())
     votes = link_votes(scores, links)
     return {path: Added({"links": most * vote}, {"votes": vote}) for path, vote in votes.items()}
+
+
+def by_walk(scores: Mapping[str, float], links: _Links, restart: float) -> dict[str, Added]:
+    """Return what a walk from the ten best adds to each candidate, by path: the signal `walk`.
+
+    It starts at each by the square of its score, scaled as in `linear_scores`, and follows the links of the
+    candidates and those of the thousand notes that most of them link to. Where it comes to most often gains most.
+    """
+    lowest, best = min(scores.values()), sorted(scores, key=lambda path: -scores[path])[:_STARTS]
+    known = {path: set[str]() for path in scores} | links(list(scores))
+    beyond = Counter(target for targets in known.values() for target in targets - scores.keys())
+    known |= links(sorted(beyond, key=lambda path: (-beyond[path], path))[:_MOST_BEYOND])
+    shares = walked({path: (scores[path] - lowest) ** 2 for path in best}, known, restart)
+    largest = max(shares[path] for path in scores) or 1.0
+    most = most_lifted(scores.values()) / largest
+    return {path: Added({"walk": most * shares[path]}, {"walk": shares[path] / largest}) for path in scores}
 
 
 def is_recent(note: NoteFacts, now: datetime, days: int) -> bool:
@@ -375,7 +396,8 @@ class Source:
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
     `names` are the names of its notes, and `symbols` those of its source files, read when first needed. `hidden`:
     notes that the asker must not see, whose names, words and links do not count; `only` is without their chunks.
-    `attended` tells how much attention notes have. The signals `without` which it is asked do not count.
+    `attended` tells how much attention notes have, `tags` returns the vocabulary's names (`names.equivalents`). The
+    signals `without` which it is asked do not count.
     """
 
     domain: Domain
@@ -387,6 +409,7 @@ class Source:
     names: NoteNames = field(default_factory=NoteNames)
     hidden: Collection[str] = frozenset()
     attended: Attended = unattended
+    tags: Callable[[], OtherNames] = dict
     symbols: SymbolNames = field(default_factory=SymbolNames)
     without: frozenset[str] = frozenset()
 
@@ -401,13 +424,15 @@ class Source:
     @stage("words")
     def matches(self, question: Question) -> Matches:
         """Return f(depth, only): the `depth` best chunk ids and their BM25, optionally restricted to `only`."""
-        wanted = None if "words" in self.without else question.wanted
+        wanted, weight = None if "words" in self.without else question.wanted, self.weight("vocabulary")
         if wanted is None:
             return lambda _depth, _only: []
+        others = self.names.others(self.cache, question.asked, self.tags(), self.hidden) if weight else []
+        wanted = question.wanted_with(others, weight) if others else wanted
         if self.words is not None:
             found = self.words.look_up(self.cache, wanted, self._hidden_chunks())
             return stage("words")(found.scores().best)
-        if self.hidden:
+        if self.hidden or others:  # FTS5 counts hidden chunks, and a word whole
             return stage("words")(partial(self._read_matches, wanted))
         return stage("words")(partial(self.cache.search.matching, wanted))
 
@@ -585,9 +610,10 @@ def _fuse(
 ) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
     """Fuse chunks by their scores, best first; also return their known cosines and BM25."""
     if source.domain.fusion == "rrf":
-        rankings = {"meaning": list(near), "words": list(match)}
+        of_notes = _by_notes(source, question, [*near, *match])
+        rankings = {"meaning": list(near), "words": list(match)} | of_notes
         weights = {name: source.weight(name) for name in rankings}
-        return reciprocal_rank_fusion(rankings, weights), near, match
+        return reciprocal_rank_fusion(rankings, weights, absent=source.domain.rrf.absent), near, match
     # Complete both scores for everything that either retriever found.
     only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
     match = match | dict(matches(len(only_near), only_near))
@@ -598,6 +624,21 @@ def _fuse(
     if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
         fused = convex_combination(parts | {"sentences": pieces})
     return fused, near, match
+
+
+def _by_notes(source: Source, question: Question, chunks: Sequence[int]) -> dict[str, list[int]]:
+    """Return the best candidates of notes with attention, and of those with words of the question in their names."""
+    ways: Mapping[str, Callable[[Collection[str]], Mapping[str, float]]] = {
+        "usage": lambda paths: source.attended(paths, source.domain),
+        "name_list": partial(_name_shares, source, question),
+    }
+    wanted = [name for name in ways if source.weight(name)]
+    paths = source.cache.passages.chunk_paths(chunks) if wanted else {}
+    best = {
+        paths[chunk]: chunk for chunk in reversed(chunks) if chunk in paths
+    }  # the first of each note stays
+    worths = {name: ways[name](list(best)) for name in wanted}
+    return {name: [best[p] for p in sorted(of, key=lambda p: (-of[p], p))] for name, of in worths.items()}
 
 
 def _nearest_pieces(
@@ -635,7 +676,8 @@ def _by_filename(candidates: Candidates, hits: list[NoteHit], _weight: float) ->
 
 
 def _by_imports(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
-    lifted = add_imported(candidates.source.cache, hits, candidates.source.only)
+    source = candidates.source
+    lifted = add_imported(source.cache, hits, source.only, source.domain.import_inject_threshold or FEWEST)
     return lifted if any("imports" in hit.signals for hit in lifted) else None
 
 
@@ -647,24 +689,25 @@ def _by_decay(candidates: Candidates, hits: list[NoteHit], _weight: float) -> li
 
 @stage("decay")
 def _by_attention(candidates: Candidates, hits: list[NoteHit], weight: float) -> list[NoteHit]:
-    return lift_attended(hits, candidates.source.attended(_paths(hits)), weight)
+    source = candidates.source
+    return lift_attended(hits, source.attended(_paths(hits), source.domain), weight)
 
 
 @stage("graph")
 def _by_graph(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     """Lift notes by their links, and recent ones; None with too few links for the graph to be informative."""
     source, domain = candidates.source, candidates.source.domain
-    links = source.cache.search.citations_touching(
-        _paths(hits), domain.pagerank_over, FEWEST_CITATIONS, source.hidden
-    )
-    if links < FEWEST_CITATIONS:
+    search, over = source.cache.search, domain.pagerank_over
+    if search.citations_touching(_paths(hits), over, FEWEST_CITATIONS, source.hidden) < FEWEST_CITATIONS:
         return None
     notes, scores = candidates.notes(hits), {hit.path: hit.score for hit in hits}
     if domain.graph_mode == "linear":
         unit, ranked = 1.0, by_linear_scores(scores, notes)
     else:
         unit = max(scores.values()) - min(scores.values())
-        ranked = by_votes(scores, source.cache.search.linked_from(list(scores), source.hidden))
+        links, walks = partial(search.linked_from, hidden=source.hidden), domain.graph_mode == "walk"
+        restart = domain.walk_restart
+        ranked = by_walk(scores, links, restart) if walks else by_votes(scores, links(list(scores)))
     days, amount = domain.decay.recency_boost_days, source.weight("recency") * unit
     recency = {path: amount if is_recent(note, candidates.now, days) else 0.0 for path, note in notes.items()}
     reranked = []
@@ -679,17 +722,22 @@ def _by_graph(candidates: Candidates, hits: list[NoteHit], _weight: float) -> li
 @stage("fusion")
 def _by_words_of_names(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
     """Lift notes by how nearly each is what the question asks for, by the words of its best name."""
-    source, asked = candidates.source, candidates.question.asked
-    if not source.weight("names") or not is_in_keywords(asked):
+    source = candidates.source
+    if not source.weight("names") or not is_in_keywords(candidates.question.asked):
         return None
-    words = terms_of(asked)
-    names = source.names.sharing(source.cache, words, _paths(hits))
+    shares = _name_shares(source, candidates.question, _paths(hits))
+    return lift_by_words(hits, shares) if shares else None
+
+
+def _name_shares(source: Source, question: Question, paths: Collection[str]) -> dict[str, float]:
+    """Return how nearly each of these notes is what the question asks for, by the words of its best name."""
+    words = terms_of(question.asked)
+    names = source.names.sharing(source.cache, words, paths)
     if not names:
-        return None
+        return {}
     rarity = source.look_up(LexicalQuery(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
     telling = dict(zip(words, rarity, strict=True))
-    shares = {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
-    return lift_by_words(hits, shares)
+    return {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
 
 
 @stage("fusion")
@@ -721,6 +769,9 @@ def _with_code(domain: Domain) -> float:
 _TABLE = (
     Signal("meaning", _always, layer="meaning", score="cosine"),
     Signal("words", lambda domain: domain.lexical_weight, layer="words", score="bm25"),
+    Signal("vocabulary", lambda domain: domain.vocabulary),
+    Signal("usage", lambda domain: domain.rrf.usage if domain.fusion == "rrf" else 0.0),
+    Signal("name_list", lambda domain: domain.rrf.names if domain.fusion == "rrf" else 0.0),
     Signal("sentences", lambda domain: float(domain.sentences)),
     Signal("symbol", _with_code, _by_symbols, "symbols", ("symbol",)),
     Signal("filename", _with_code, _by_filename, "filenames"),
@@ -732,7 +783,7 @@ _TABLE = (
         lambda domain: float(domain.graph_mode != "off"),
         _by_graph,
         "reranked",
-        ("value", "pagerank", "centrality", "votes", "recency"),
+        ("value", "pagerank", "centrality", "votes", "walk", "recency"),
     ),
     Signal("recency", lambda domain: domain.decay.recency_boost_amount),
     Signal("name_words", _always, _by_words_of_names, "called", ("name_share",)),

@@ -15,7 +15,7 @@ How = Literal["opened", "read", "cited", "promoted"]
 """A person opened it, an agent read it, a result cited it, or an accepted tag was written into it."""
 
 WINDOW_S = 30 * 60.0
-"""Several choices of a note within this many seconds count as one."""
+"""Several choices of a note within this many seconds count as one, unless its domain says otherwise."""
 
 KEPT_S = 70 * 24 * 3600.0
 """Choices that are older count less than a thousandth, and are deleted."""
@@ -44,14 +44,14 @@ class Attention:
         """Close the connection."""
         self._con.close()
 
-    def add(self, paths: Collection[str], how: How, at: float) -> None:
-        """Record that notes were chosen, unless they were within `WINDOW_S` of it. Raises StorageUnavailableError."""
+    def add(self, paths: Collection[str], how: How, at: float, window: float = WINDOW_S) -> None:
+        """Record that notes were chosen, unless they were within `window` of it. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute("DELETE FROM attention WHERE at < ?", (at - KEPT_S,))
             self._con.executemany(
                 "INSERT INTO attention SELECT :path, :at, :how, NULL WHERE NOT EXISTS"
                 " (SELECT 1 FROM attention WHERE path = :path AND abs(at - :at) < :window)",
-                ({"path": path, "at": at, "how": how, "window": WINDOW_S} for path in paths),
+                ({"path": path, "at": at, "how": how, "window": window} for path in paths),
             )
 
     def choices(self) -> list[Chosen]:

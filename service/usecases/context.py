@@ -130,7 +130,10 @@ class Contexts:
         frame = block.written(
             wanted.title, [], [*remarks, *(f"## {block.heading(slot)}\n" for slot in slots)]
         )
-        packer = Packer(wanted.budget - tokens.of([frame])[0], tokens, block.passage, wanted.order)
+        domains = [one.domain for turn in rounds for one in turn.gathered.page.ranked.sources.values()]
+        most_notes = {domain.slug: domain.context.max_files for domain in domains}
+        room = wanted.budget - tokens.of([frame])[0]
+        packer = Packer(room, tokens, block.passage, wanted.order, most_notes)
         for turn in rounds:
             compression = Compression(wanted.compress, turn.gathered, tokens)
             compression.find_repeated(self._repeated)

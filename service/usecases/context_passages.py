@@ -21,6 +21,7 @@ from pipelines.errors import CacheError
 from pipelines.formats import format_of
 from pipelines.notes.frontmatter import line_starts
 from pipelines.question import Question
+from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import split_sentences
 from pipelines.search.fusion import Found
 from pipelines.search.rank import Source
@@ -42,7 +43,7 @@ _AT_MOST = 0.99  # of the best passage's relevance: the search chose that one, a
 _LITTLE = 1e-6
 _NEAR = 0.8  # a section's cosine as a share of the best one's
 _LINKING, _COMPARED, _LINKED = 10, 40, 12  # the best notes whose links count; notes at their other ends
-_MANY, _SEVERAL = 3, 2
+_MANY, _SEVERAL, _ONE = 3, 2, 1
 _OF_TOP, _OF_UPPER_QUARTER, _OF_ONE = 0.9, 0.7, 0.5
 
 
@@ -83,13 +84,14 @@ def gather(
     beyond: bool = False,
     without: Collection[str] = (),
     slot: str | None = None,
+    way: Way = as_it_is,
 ) -> Gathered:
     """Search, and return the passages of the answers and of their neighbours, `without` some notes.
 
     `beyond`: the notes that are no answers give a passage each, too. Where no note is an answer, the three nearest
-    give passages. Raises DomainNotFoundError.
+    give passages. `way`: see `View.page`. Raises DomainNotFoundError.
     """
-    page = view.page(question, notes + len(without))
+    page = view.page(question, notes + len(without), way=way)
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
     shown = [one.first for one in page.shown if one.first.chunk.path not in without]
     first = {(one.first.domain, one.first.hit.path) for one in page.answers or page.shown[:_NEAREST]}
@@ -267,7 +269,7 @@ def _linked(
     """Return the passages nearest to the question of notes that the best ones link to or are linked from.
 
     Their relevance is the source document's for a file that others import: 0.9 of the best for three links or more,
-    0.7 of the upper quartile for two. One link counts half of that quartile.
+    0.7 of the upper quartile for two. One link counts half of that quartile, unless the domain wants more links.
     """
     ends: dict[str, list[str]] = {}
     best = [one.hit.path for one in found[:_LINKING]]
@@ -275,6 +277,8 @@ def _linked(
         own = edge.source if edge.source != edge.path else edge.target
         if edge.path not in skipped and own not in ends.get(edge.path, ()):
             ends.setdefault(edge.path, []).append(own)
+    fewest = source.domain.import_inject_threshold or _ONE
+    ends = {path: own for path, own in ends.items() if len(own) >= fewest}
     most_linked = heapq.nlargest(_COMPARED, ends, key=lambda path: len(ends[path]))
     there = on_disk(view.resources, source.cache, most_linked)
     nearest = nearest_of(source, [path for path in most_linked if path in there])
@@ -407,7 +411,8 @@ class Compression:
 
     def _aim(self, one: Candidate, share: float = 0.0) -> Aim:
         repeated = self.repeated.get(one.note, frozenset())
-        return Aim(self._mode, self._terms, self._near(one), repeated, share, one.is_source)
+        limits = self._gathered.page.ranked.sources[one.domain].domain.context
+        return Aim(self._mode, self._terms, self._near(one), repeated, share, one.is_source, limits)
 
     def _near(self, one: Candidate) -> list[tuple[int, int, float]]:
         """Return how near the sentences of a passage are to the question, where their vectors are prepared."""

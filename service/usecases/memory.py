@@ -15,9 +15,11 @@ from pipelines.errors import CacheError
 from pipelines.model import Domain, NoteName
 from pipelines.search.bm25 import Compared, WordPostings
 from pipelines.search.code import SymbolNames
-from pipelines.search.names import NameIndex, NoteNames, names_of
+from pipelines.search.names import NameIndex, NoteNames, OtherNames, equivalents, names_of
 from pipelines.search.vectors import QuantizedVectors
 from pipelines.state.state import MEMORY, State
+from pipelines.tagging.vocabulary import TaxonomyFile, load
+from pipelines.vault.files import path_on_disk
 from workers.resources import Resources
 
 # With fewer chunks a scan of the file is faster than reading the candidates' vectors.
@@ -144,6 +146,28 @@ class InMemory:
         quantized.follow(cache)
         # Only now: the vectors of half of a cache would hide the other half.
         self._quantized[cache.path] = quantized
+
+
+# The other names of tags, for domains whose questions count them.
+
+
+class Vocabularies:
+    """The tags of each domain's vocabulary by their names, read again when its file changes. Any thread may ask."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._known: dict[str, tuple[TaxonomyFile, OtherNames]] = {}
+
+    def names(self, domain: Domain) -> OtherNames:
+        """Return the names of each tag by each of them; of a file that cannot be read the last valid state."""
+        root = self._resources.root
+        last = self._known.get(domain.slug)
+        raw = path_on_disk(root, domain.within(domain.taxonomy))
+        found = load(root, raw, last[0] if last else None)
+        if last is None or found is not last[0]:
+            last = found, equivalents((entry.tag, *entry.aliases) for entry in found.taxonomy.entries)
+            self._known[domain.slug] = last
+        return last[1]
 
 
 # Compare the data held in memory with the caches in the background; count and report differences.

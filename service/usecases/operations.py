@@ -159,12 +159,15 @@ class AttendedNote:
 def attended_notes(resources: Resources, now: datetime) -> list[AttendedNote]:
     """Return the notes that were chosen, those with the most attention first. Raises CacheError."""
     by_path: dict[str, list[Chosen]] = {}
+    registry = resources.registry()
     for one in resources.stores.of(Attention).choices():
         by_path.setdefault(one.path, []).append(one)
     notes = [
         AttendedNote(
             path=path,
-            attention=attention_of((one.at for one in choices), now.timestamp()),
+            attention=attention_of(
+                (one.at for one in choices), now.timestamp(), *filter(None, [registry.owner(path)])
+            ),
             last=as_iso(datetime.fromtimestamp(choices[0].at, UTC)),
             times=dict(Counter(one.how for one in choices)),
         )

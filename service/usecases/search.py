@@ -62,7 +62,7 @@ from service.schemas.search import (
     typed_filters,
 )
 from service.usecases.audience import OWNER, Audience, agents, named_domains
-from service.usecases.memory import InMemory, TitleIndex, check_memory
+from service.usecases.memory import InMemory, TitleIndex, Vocabularies, check_memory
 from service.usecases.paging import Page, Ranked, fused, page_of, page_of_list
 from service.usecases.status import (
     DomainIndex,
@@ -495,6 +495,7 @@ class View:
         self._wait = wait_for_model
         self._models = QuestionModels(resources)
         self._in_memory = InMemory()
+        self._vocabularies = Vocabularies(resources)
         self.titles = TitleIndex()
         self.observe: Callable[[str, float], None] = _unobserved
 
@@ -677,7 +678,10 @@ class View:
             only = passing_chunks(cache, filters, hidden, vector)
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
             own = Source(domain, cache, vector, only, *memory, names=names, hidden=hidden)
-            return way(replace(own, attended=attended(self.resources, now), symbols=held.symbols(cache)))
+            tags = partial(self._vocabularies.names, domain)
+            return way(
+                replace(own, attended=attended(self.resources, now), symbols=held.symbols(cache), tags=tags)
+            )
 
         for slug in filters.domains:
             named_domains(self.resources, slug)

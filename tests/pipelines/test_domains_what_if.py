@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.domains import WHOLE_VAULT, Registry, parse, with_setting
 from pipelines.errors import ConfigurationError
+from pipelines.model import RankFusion
 
 TEXT = """
 finance:
@@ -38,6 +39,25 @@ def test_a_list_is_set_in_every_domain(registry):
 def test_a_setting_means_what_it_means_in_the_file(registry):
     after = with_setting(registry, "lexical.weight = 0.5")
     assert {(domain.fusion, domain.lexical_weight) for domain in after} == {("rrf", 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ("vocabulary=0.3", {"vocabulary": 0.3}),
+        ("graph.mode=walk", {"graph_mode": "walk"}),
+        ("graph.restart=0.5", {"walk_restart": 0.5}),
+        ("rrf.absent=penalty", {"rrf": RankFusion("penalty")}),
+        ("rrf.usage=0.2", {"rrf": RankFusion(usage=0.2)}),
+        ("rrf.names=0.6", {"rrf": RankFusion(names=0.6)}),
+        ("attention_half_life_days=14", {"attention_half_life_days": 14.0}),
+        ("attention_session_minutes=60", {"attention_session_minutes": 60.0}),
+        ("import_inject_threshold=3", {"import_inject_threshold": 3}),
+    ],
+)
+def test_the_options_of_the_source_documents_can_be_compared(given, changed):
+    (before,) = WHOLE_VAULT
+    assert with_setting(Registry(WHOLE_VAULT), given) == (replace(before, **changed),)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +92,11 @@ def test_a_vault_without_domains_can_be_asked_otherwise_too(given):
         ("llm=off", "no answer depends on it"),
         ("taxonomy=words.md", "no answer depends on it"),
         ("relations={up: {inverse: down}}", "no answer depends on it"),
+        ("context.max_files=4", "no answer depends on it"),
+        ("vocabulary=1.5", "less than or equal to 1"),
+        ("graph.restart=0", "greater than 0"),
+        ("attention_half_life_days=0", "greater than 0"),
+        ("rrf.absent=never", "'nothing' or 'penalty'"),
         ("graph.mode=lift", "nothing to compare"),
         ("..=1", "finance."),
     ],

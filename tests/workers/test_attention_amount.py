@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.schema import CacheMeta
-from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.model import LOW_PRIORITY, Domain, FoundFile
 from pipelines.state.attention import Attention
 from workers.attention import attention_of, follow_notes, weight
 
@@ -28,7 +28,16 @@ def test_a_choice_by_a_clock_that_was_set_back_since_counts_as_one_made_now():
 def test_attention_fades_but_one_more_choice_never_takes_any_away(ages, later):
     moments = [-age for age in ages]
     assert attention_of(moments, later) <= attention_of(moments, 0.0)
-    assert attention_of([*moments, -later], 0.0) > attention_of(moments, 0.0) or weight(later) < 1e-9
+    assert attention_of([*moments, -later], 0.0) >= attention_of(moments, 0.0)
+
+
+def test_a_domain_sets_the_half_life_and_how_long_a_session_is():
+    domain = Domain("vault", "", attention_half_life_days=14, attention_session_minutes=60)
+    assert [attention_of([0.0], age * DAY, domain) for age in (0, 14, 28, 56)] == [1.0, 0.5, 0.25, 0.0625]
+    hour = 3600.0
+    assert attention_of([0.0, hour / 2], hour / 2, domain) == 1.0
+    assert attention_of([0.0, hour / 2], hour / 2) == pytest.approx(2.0, abs=0.01)
+    assert attention_of([0.0, hour], hour, domain) == pytest.approx(2.0, abs=0.01)
 
 
 @pytest.fixture

@@ -105,6 +105,29 @@ def test_the_densest_come_from_no_more_notes_than_a_third_of_the_candidates():
     assert len(packed(several, 10_000).chosen) == 12
 
 
+@pytest.mark.parametrize("order", ["relevance", "density"])
+@pytest.mark.parametrize("most", [1, 2, 12])
+def test_a_domain_sets_how_many_of_its_notes_are_in_a_block(order, most):
+    several = [candidate(f"{n}.md", n, relevance=1 - n / 100) for n in range(30)]
+    others = [replace(candidate(f"{n}.md", 50 + n, relevance=0.5), domain="others") for n in range(2)]
+    packer = Packer(10_000, WORDS, lambda one: one.text, order, {"notes": most, "others": 0})
+    packer.add([*several, *others], nothing_shorter, nothing_shorter)
+    found = packer.finished()
+    assert [one.path for one in found.chosen if one.domain == "notes"] == [f"{n}.md" for n in range(most)]
+    assert sum(one.domain == "others" for one in found.chosen) == 2
+    assert {one.reason for one in found.left_out} == {"notes"}
+
+
+def test_domains_without_a_number_of_their_own_share_a_third_of_the_candidates():
+    several = [
+        replace(candidate(f"{n}.md", n, relevance=1 - n / 100), domain=domain)
+        for n, domain in enumerate(("one", "two", "three") * 3)
+    ]
+    packer = Packer(10_000, WORDS, lambda one: one.text, "density", {"one": 1})
+    packer.add(several, nothing_shorter, nothing_shorter)
+    assert {one.path for one in packer.finished().chosen} == {"0.md", "1.md", "2.md", "4.md"}
+
+
 def test_a_note_gives_at_most_two_passages():
     found = packed([candidate("A.md", n) for n in range(5)], 10_000)
     assert len(found.chosen) == 2

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.context.compress import GAP, Aim, best_part, compress, unbroken, units_of
+from pipelines.model import ContextLimits
 from pipelines.notes.markdown import BLOCKS
 from pipelines.search.quotes import check_quote
 
@@ -294,6 +295,35 @@ def test_no_more_is_left_out_than_has_to_be():
     assert len(strong) < len(light) < len(text)
     assert compress(text, Aim("strong", share=1.0))[0] == text
     assert compress(text, Aim("none"))[0] == text
+
+
+def test_a_domain_sets_what_strong_compression_aims_at_and_how_much_it_leaves_out_at_most():
+    text = " ".join(f"Sentence {'i' * n} is so." for n in range(1, 11))
+
+    def kept(mode="strong", **limits):
+        shown, _ = compress(text, Aim(mode, limits=ContextLimits(**limits)))
+        return shown.count("is so")
+
+    assert (kept(target_ratio=1.0), kept(target_ratio=0.0)) == (10, 3)  # of ten sentences seven may go
+    assert (kept(target_ratio=0.0, max_prune_ratio=0.2), kept(target_ratio=0.0, max_prune_ratio=1.0)) == (
+        8,
+        0,
+    )
+    assert kept("light", target_ratio=0.0) == kept("light", target_ratio=1.0) == 6
+
+
+def test_the_limits_count_for_source_code_too():
+    code = "\n".join(f"value{n} = other{n}" for n in range(10))
+
+    def kept(**limits):
+        shown, _ = compress(code, Aim("strong", is_source=True, limits=ContextLimits(**limits)))
+        return shown.count(" = ")
+
+    assert (kept(target_ratio=1.0), kept(target_ratio=0.0), kept(target_ratio=0.0, max_prune_ratio=0.5)) == (
+        10,
+        3,
+        5,
+    )
 
 
 def test_lines_of_a_template_go():

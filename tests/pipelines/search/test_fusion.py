@@ -111,6 +111,29 @@ def test_a_better_rank_never_lowers_a_score(rankings, weights, data):
     )
 
 
+# The source document's rank of what a list lacks, worked by hand
+
+SOURCES = {"words": ["a", "b", "c"], "meaning": ["b", "d"], "usage": ["c"]}
+SHARES = {"words": 0.4, "meaning": 0.4, "usage": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("absent", "scores"),
+    [
+        # 0.4/61 + 0.4/63 + 0.2/62, 0.4/62 + 0.4/61 + 0.2/62, 0.4/63 + 0.4/63 + 0.2/61, 0.4/64 + 0.4/62 + 0.2/62
+        ("penalty", {"a": 0.016132, "b": 0.016235, "c": 0.015977, "d": 0.015927}),
+        ("nothing", {"a": 0.006557, "b": 0.013009, "c": 0.009628, "d": 0.006452}),
+    ],
+)
+def test_what_a_list_lacks_gets_nothing_or_the_rank_after_its_last(absent, scores):
+    fused = dict(fuse(SOURCES, SHARES, absent=absent))
+    assert fused == pytest.approx(scores, abs=5e-7)
+
+
+def test_an_empty_list_says_nothing_of_any_item():
+    assert fuse({"words": ["a"], "meaning": []}, SHARES, absent="penalty") == [("a", 0.4 / 61)]
+
+
 # Convex combination
 
 SCORES = st.dictionaries(st.integers(0, 9), st.floats(-1, 30), max_size=10)

@@ -68,7 +68,8 @@ def rank(source):
 def test_the_layer_asks_about_the_candidates_only_and_leaves_its_order_and_its_number(rivers):
     asked = []
 
-    def attended(paths):
+    def attended(paths, domain):
+        assert domain.attention == 0.9
         asked.append(sorted(paths))
         return {"locks.md": 0.5}
 
@@ -81,7 +82,7 @@ def test_the_layer_asks_about_the_candidates_only_and_leaves_its_order_and_its_n
 
 
 def test_with_weight_0_nothing_is_asked_and_nothing_differs(rivers):
-    def attended(_):
+    def attended(*_):
         raise AssertionError("attention was read despite its weight of 0")
 
     assert rank(replace(rivers, attended=attended)) == rank(rivers)

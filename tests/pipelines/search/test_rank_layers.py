@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.model import Decay, Domain, as_iso
+from pipelines.model import Decay, Domain, RankFusion, as_iso
 from pipelines.question import read_question
 from pipelines.search.explain import reason, standing
 from pipelines.search.find import find, prepare
@@ -125,6 +125,89 @@ def test_a_note_that_the_best_matches_link_to_comes_first(linked, fusion):
         assert hit.score == pytest.approx(sum(hit.signals.values())) == hit.scores["reranked"]
         assert hit.signals["links"] == pytest.approx(most * hit.scores["votes"])
         assert hit.score - hit.signals["links"] - hit.signals["recency"] == pytest.approx(fused[hit.path])
+
+
+def test_a_walk_from_the_best_matches_comes_to_the_note_that_they_link_to(linked):
+    walk = replace(PLAIN, graph_mode="walk")
+    ranking = rank_notes(source(linked, walk), read_question("river harvest"), depth_for(10), NOW)
+    first = ranking.hits[0]
+    assert (first.path, first.scores["walk"]) == ("locks.md", 1.0)
+    assert first.score == pytest.approx(sum(first.signals.values())) == first.scores["reranked"]
+
+
+def test_a_walk_does_not_lead_through_a_hidden_note(linked):
+    for name, target in (("weirs", "secret"), ("mills", "secret"), ("secret", "locks"), ("locks", "boats")):
+        linked.write(
+            f"{name}.md", f"{name} of the river harvest. [[{target}]]" if name != "secret" else "[[locks]]"
+        )
+    linked.write(
+        "list.md", " ".join(f"[[{word}]]" for word in ("bread", "sleep", "winter", "summer", "honey"))
+    )
+    linked.index()
+    secret = {"secret.md"}
+    seen = linked.cache.search.chunks_of_notes(None, secret, None)
+    open_to_all = replace(source(linked, replace(PLAIN, graph_mode="walk")), only=seen)
+    came = {}
+    for hidden in (frozenset(), secret):
+        asked = replace(open_to_all, hidden=hidden)
+        hits = rank_notes(asked, read_question("river harvest"), depth_for(10), NOW).hits
+        came[len(hidden)] = {hit.path: hit.scores["walk"] for hit in hits}
+    # the walk comes to it by the hidden note and by the index; without the former as often as to any other
+    assert came[0]["locks.md"] > came[0]["weirs.md"]
+    assert came[1]["locks.md"] == pytest.approx(came[1]["weirs.md"])
+
+
+@pytest.fixture
+def ranked_by(reports):
+    def ask(domain, attended=None):
+        asked = source(reports, replace(domain, fusion="rrf"))
+        asked = replace(asked, attended=lambda *_: attended or {})
+        return rank_notes(asked, read_question("river harvest"), depth_for(10), NOW)
+
+    return ask
+
+
+def test_lists_of_usage_and_of_names_take_part_in_fusion_by_ranks(ranked_by):
+    plain = ranked_by(PLAIN)
+    assert all(hit.signals.keys() <= {"meaning", "words"} for hit in plain.hits)
+    used = ranked_by(replace(PLAIN, rrf=RankFusion(usage=0.2)), {"2023.md": 0.5, "2025.md": 1.0})
+    usage = {hit.path: hit.signals["usage"] for hit in used.hits if "usage" in hit.signals}
+    assert usage == {"2025.md": pytest.approx(0.2 / 61), "2023.md": pytest.approx(0.2 / 62)}
+    penalty = ranked_by(
+        replace(PLAIN, rrf=RankFusion("penalty", usage=0.2)), {"2023.md": 0.5, "2025.md": 1.0}
+    )
+    assert {hit.signals["usage"] for hit in penalty.hits} == {0.2 / 61, 0.2 / 62, 0.2 / 63}
+
+
+def test_what_a_list_of_notes_lifts_is_the_best_passage_of_each(reports):
+    reports.write("long.md", f"# Long\n\n## Boats\n\n{'Boats. ' * 300}\n\n## Fields\n\nThe river harvest.\n")
+    reports.index()
+    assert len(reports.cache.passages.chunks_of("long.md")) > 1
+    domain = replace(PLAIN, fusion="rrf", rrf=RankFusion(usage=5.0))
+
+    def passage(domain):
+        asked = replace(source(reports, domain), attended=lambda *_: {"long.md": 1.0})
+        hits = rank_notes(asked, read_question("river harvest"), depth_for(10), NOW).hits
+        return next(hit.chunk_id for hit in hits if hit.path == "long.md")
+
+    assert passage(domain) == passage(replace(domain, rrf=RankFusion()))
+
+
+def test_a_list_of_names_orders_notes_by_the_words_of_the_question_in_them(reports):
+    reports.write("River.md", "Boats.")
+    reports.write("A long walk along the river.md", "Boats, too.")
+    reports.index()
+    domain = replace(PLAIN, fusion="rrf", rrf=RankFusion(names=0.6))
+    ranking = rank_notes(source(reports, domain), read_question("river harvest"), depth_for(10), NOW)
+    listed = {hit.path: hit.signals["name_list"] for hit in ranking.hits if "name_list" in hit.signals}
+    assert listed == {
+        "River.md": pytest.approx(0.6 / 61),
+        "A long walk along the river.md": pytest.approx(0.6 / 62),
+    }
+    convex = rank_notes(
+        source(reports, replace(domain, fusion="convex")), read_question("river harvest"), depth_for(10), NOW
+    )
+    assert not any("name_list" in hit.signals for hit in convex.hits)
 
 
 @pytest.mark.parametrize("mode", ["lift", "linear"])

@@ -1,11 +1,12 @@
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.model import NoteFacts
-from pipelines.search.rank import is_recent, linear_scores, link_votes, most_lifted
+from pipelines.search.rank import by_walk, is_recent, linear_scores, link_votes, most_lifted, walked
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LONG_AGO, YESTERDAY = "2020-01-01T00:00:00+00:00", "2026-11-20T12:00:00+00:00"
@@ -119,6 +120,63 @@ def test_a_gap_larger_than_the_lift_is_never_overturned(found):
         for other in scores
         if scores[one] - scores[other] > most + 1e-12
     )
+
+
+def solved(start, links, restart):
+    """Return the arrivals of a walk by solving its equations: p = M p + (1 - sum of M p) begin."""
+    paths = list(links)
+    moves = np.zeros((len(paths), len(paths)))
+    for path, targets in links.items():
+        for target in targets:
+            if target in links:
+                moves[paths.index(target), paths.index(path)] = (1 - restart) / len(targets)
+    begin = np.array([start.get(path, 0.0) for path in paths]) / sum(start.values())
+    there = np.linalg.solve(np.eye(len(paths)) - moves, begin)
+    return dict(zip(paths, (moves @ (there / there.sum())).tolist(), strict=True))
+
+
+WALK = {"a": {"b", "c"}, "b": {"c", "away"}, "c": {"a"}, "d": set()}
+
+
+def test_a_walk_of_two_notes_is_as_worked_by_hand():
+    # p(a) = 1/(1 + 0.5), as a walk at b always goes back; half of the steps from a come to b
+    assert walked({"a": 1.0}, {"a": {"b"}, "b": set()}, 0.5) == pytest.approx({"a": 0.0, "b": 1 / 3})
+
+
+@pytest.mark.parametrize("restart", [0.05, 0.15, 0.5, 1.0])
+@pytest.mark.parametrize("start", [{"a": 1.0}, {"a": 0.5, "b": 0.25}, {"d": 1.0}])
+def test_a_walk_with_restart_solves_its_equations(start, restart):
+    assert walked(start, WALK, restart) == pytest.approx(solved(start, WALK, restart), abs=1e-5)
+
+
+def test_a_walk_that_begins_nowhere_or_has_no_links_comes_nowhere():
+    assert walked({}, WALK, 0.15) == dict.fromkeys(WALK, 0.0)
+    assert walked({"a": 1.0}, {"a": set()}, 0.15) == {"a": 0.0}
+
+
+def test_a_walk_adds_most_where_the_links_of_the_best_lead_also_by_way_of_notes_that_were_not_found():
+    links = {"best": {"between"}, "between": {"far"}, "worst": {"near"}}
+    asked = []
+
+    def follow(paths):
+        asked.append(sorted(paths))
+        return {path: links[path] for path in paths if path in links}
+
+    scores = {"best": 1.0, "second": 0.9, "near": 0.5, "far": 0.5, "worst": 0.4}
+    added = by_walk(scores, follow, 0.15)
+    assert asked == [sorted(scores), ["between"]]
+    assert added["far"].left == {"walk": 1.0}
+    assert added["far"].signals == {"walk": pytest.approx(most_lifted(scores.values()))}
+    assert [added[path].signals["walk"] for path in ("best", "second", "near", "worst")] == [0.0] * 4
+
+
+@given(found=CANDIDATES, restart=st.floats(0.01, 1))
+def test_a_walk_never_overturns_a_gap_larger_than_the_lift(found, restart):
+    scores, links = {p: s for p, (s, _) in found.items()}, {p: to - {p} for p, (_, to) in found.items()}
+    added = by_walk(scores, lambda paths: {p: links[p] for p in paths if p in links}, restart)
+    most = most_lifted(scores.values())
+    assert added.keys() == scores.keys()
+    assert all(-1e-12 <= one.signals["walk"] <= most + 1e-12 for one in added.values())
 
 
 @pytest.mark.parametrize(

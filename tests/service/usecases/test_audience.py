@@ -389,3 +389,30 @@ def test_a_note_whose_privacy_is_not_stored_is_hidden_until_it_is_indexed_again(
     index(Resources(resources.settings))
     assert all(audience.sees("garden", path) for path in SEEN)
     assert resources.cache(domain).con.execute("SELECT count(*) FROM vault_vector").fetchall() == before
+
+
+def test_a_question_has_the_other_names_of_tags_and_an_agents_none_of_private_notes(
+    vault, resources, questions
+):
+    write(
+        vault,
+        {
+            "_domains.yaml": "vault: {legacy: true, vocabulary: 0.5}\n",
+            "_taxonomy.md": "# Tags\n\n- bumblebee: of the meadow (aliases: hummel)\n",
+            "Plan.md": "---\nprivate: true\ntitle: Zebra takeover\naliases: [nightingale]\n---\nSoon.",
+            "Zoo.md": "# Zoo\n\nThe zebra takeover of the lawn by a bumblebee.",
+        },
+    )
+    index(resources)
+
+    def has_words(view, text):
+        ranked = view.ranked(read_question(text), 50)
+        return any(one.hit.path == "Zoo.md" and one.hit.scores.get("bm25", 0) > 0 for one in ranked.found)
+
+    agent = questions.seen_by(agents(resources))
+    assert (has_words(questions, "nightingale"), has_words(agent, "nightingale")) == (True, False)
+    assert (has_words(questions, "hummel"), has_words(agent, "hummel")) == (True, True)
+    (vault / "_taxonomy.md").write_text("# Tags\n\n- bumblebee: of the meadow\n")
+    assert not has_words(questions, "hummel")
+    (vault / "_taxonomy.md").write_bytes(b"\xff")
+    assert not has_words(questions, "hummel")

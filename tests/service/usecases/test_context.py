@@ -19,6 +19,7 @@ from service.runtime.client import read_token
 from service.schemas.evidence import Cited
 from service.usecases.audience import OWNER, agents
 from service.usecases.context import Contexts, context_by_recipe
+from service.usecases.context_passages import gather
 from service.usecases.evidence import Records
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
@@ -94,6 +95,24 @@ def test_the_budget_is_kept_and_what_was_left_out_is_counted(contexts, budget, c
     if budget < 2_000:
         assert any(one.reason == "budget" for one in answer.left_out)
         assert f"Left out of {budget:,} tokens: " in answer.block or answer.tokens > budget - 60
+
+
+def test_a_domain_sets_how_many_notes_must_be_linked_with_a_note_and_how_many_give_passages(
+    contexts, questions, vault
+):
+    def settings(said):
+        (vault / "_domains.yaml").write_text(f"vault: {{legacy: true, {said}}}\n")
+
+    def linked():
+        gathered = gather(questions, read_question("worms", Filters()), notes=2)
+        return {one.path for one in gathered.linked}
+
+    assert linked() == {"Compost.md"}
+    settings("import_inject_threshold: 3")
+    assert linked() == set()
+    assert len({one.path for one in ask(contexts).passages}) > 1
+    settings("context: {max_files: 1}")
+    assert len({one.path for one in ask(contexts).passages}) == 1
 
 
 STOCK = '''"""Stock of a cellar."""

@@ -25,7 +25,7 @@ from service.usecases.maintenance import index_once
 from service.usecases.operations import attended_notes, forget
 from service.usecases.search import View
 from tests.service.web.test_ops_pages import shown, signed_in
-from workers.attention import _RECORDER
+from workers.attention import _RECORDER, chosen
 from workers.resources import Resources
 
 NOTES = {
@@ -170,3 +170,17 @@ def test_the_commands_list_and_delete(settings, resources):
     assert "deleted 1 choice" in run("delete", str(settings.vault / "Soil.md")).output
     assert "deleted 1 choice" in run("delete", "--all").output
     assert recorded(resources) == []
+
+
+def test_a_domain_sets_how_far_apart_choices_are_recorded(weighed, settings):
+    settings.vault.joinpath("_domains.yaml").write_text(
+        "vault: {legacy: true, attention_session_minutes: 0}\n"
+    )
+    for _ in range(2):
+        chosen(weighed.resources, ["Soil.md"], "opened")
+    assert recorded(weighed.resources) == [("Soil.md", "opened")] * 2
+    (note,) = attended_notes(weighed.resources, datetime.now(UTC))
+    assert note.attention == pytest.approx(2.0, abs=1e-3)
+    settings.vault.joinpath("_domains.yaml").write_text("vault: {legacy: true}\n")
+    (note,) = attended_notes(weighed.resources, datetime.now(UTC))
+    assert note.attention == pytest.approx(1.0, abs=1e-3)

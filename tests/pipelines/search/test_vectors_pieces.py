@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.search.rank import nearest_pieces
-from pipelines.search.vectors import quantize
+from pipelines.search.vectors import nearest_pieces, quantize
 
 QUESTION = np.array([1.0, 0.0], np.float32)
 
