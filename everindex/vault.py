@@ -29,7 +29,6 @@ from pipelines.errors import FilterError, ServiceError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from pipelines.filters import Band
     from service.cli.in_process import InProcess
     from service.cli.options import Client
     from service.runtime.client import Service
@@ -72,7 +71,7 @@ class FilterOptions(TypedDict, total=False):
     path: Values
     title: Values
     file: Values
-    min_similarity: float | Band | None
+    min_similarity: float | Literal["duplicate", "primary", "supporting", "weak"] | None
     properties: Mapping[str, Values]
     without: FilterOptions
 
