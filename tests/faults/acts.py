@@ -19,6 +19,7 @@ from pipelines.state.state import State
 from queue_config.queue import QUEUE_FILE
 from service.usecases.maintenance import back_up, restore
 from tests.documents import DOCUMENTS, document
+from workers.tasks import look_at
 
 from .life import DEAD_OWNER, Service, World
 
@@ -296,6 +297,8 @@ def a_note_is_asked_for_and_chosen(world: World, service: Service) -> None:
         lambda: [cache.ledger.hasten("wanted.md") for cache in service.resources.caches().values()]
     )
     service.carry_on(lambda: _choose(world.state))
+    service.work()
+    service.carry_on(partial(look_at, service.resources, "wanted.md", force=True))
     service.work()
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
 from pipelines.tagging.propose import ProposalContext
 from pipelines.vault import in_folder
+from service.schemas.notes import NewNote
+from service.usecases.changes import write_note
+from service.usecases.search import View
 from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks, review_now, take_back
@@ -67,7 +70,7 @@ class TagService(Service):
     """A process that also tags; its sweep's clock advances, so that no test has to wait for quiet."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.settings({}))
+        super().__init__(world.settings({"inbox": "Inbox"}))
         self.context = FakeProposerContext(self.resources)
         self.tag_tasks = make_tag_tasks(self.queue, self.context)
         self.time = 0.0
@@ -163,6 +166,12 @@ def _spend(_: World, service: TagService) -> None:
     service.live()
 
 
+def _post(text: str, _: World, service: TagService) -> None:
+    note = NewNote(title="Harvest", text=text, properties={"id": "harvest"})
+    service.carry_on(lambda: write_note(View(service.resources), note))
+    service.live()
+
+
 def _change_domains(world: World, service: TagService) -> None:
     world.write("_domains.yaml", "notes: {legacy: true}\n")
     service.live()
@@ -181,6 +190,8 @@ ACTS: tuple[tuple[Callable[[World, TagService], None], bool], ...] = (
     (_promote, True),
     (_rewrite, False),
     (_spend, True),
+    (partial(_post, "A dozen apples."), True),
+    (partial(_post, "Two dozen apples."), True),
     (_change_domains, False),
 )
 """The acts, and whether each is a command that its user would have to repeat."""

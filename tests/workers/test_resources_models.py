@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pipelines.embedding.models import EMBEDDED_MODEL
-from pipelines.errors import ModelNotAllowedError
+from pipelines.errors import ConfigurationError, ModelNotAllowedError
 from queue_config.settings import Settings
 from service.usecases.status import find_problems
 from workers.resources import Resources
@@ -110,6 +110,16 @@ def test_a_folder_that_only_a_vault_names_is_no_model(vault, tmp_path, tiny_mode
     (said,) = resources.refused_models()
     assert said.startswith("evil: ")
     assert said in [problem.message for problem in resources.problems().reported()]
+
+
+def test_a_dimension_that_is_not_the_models_is_refused_with_both(vault, tmp_path):
+    (vault / "_domains.yaml").write_text("a:\n  legacy: true\n  embedding_dim: 1024\n")
+    resources = resources_of(vault, tmp_path)
+    (domain,) = resources.domains()
+    with pytest.raises(
+        ConfigurationError, match=r"a\.embedding_dim is 1024, but .*MiniLM.* has 384 dimensions"
+    ):
+        resources.cache(domain)
 
 
 def test_a_folder_that_the_settings_name_too_is_a_model_and_the_problem_is_over(vault, tmp_path, tiny_model):

@@ -98,7 +98,7 @@ def fill(resources, history, asked):
     processes = Processes(resources.place.state)
     processes.put(Process(process_name(), "worker", "1", datetime.now(UTC).isoformat(), 1000))
     processes.close()
-    asked.times.observe("vector", 0.02)
+    asked.times.observe("knn", 0.02)
 
 
 def test_every_metric_has_help_a_type_and_a_sample(resources, history, asked):
@@ -209,10 +209,10 @@ def test_a_worker_that_ended_unexpectedly_is_counted_for_an_hour(asked, resource
 
 
 def test_search_tells_its_times_by_stage(asked):
-    asked.times.observe("vector", 0.02)
-    asked.times.observe("vector", 0.04)
-    assert value(asked, "everindex_search_duration_seconds_count", stage="vector") == 2
-    assert value(asked, "everindex_search_duration_seconds_sum", stage="vector") == pytest.approx(0.06)
+    asked.times.observe("knn", 0.02)
+    asked.times.observe("knn", 0.04)
+    assert value(asked, "everindex_search_duration_seconds_count", stage="knn") == 2
+    assert value(asked, "everindex_search_duration_seconds_sum", stage="knn") == pytest.approx(0.06)
 
 
 def test_the_size_of_every_database_and_its_log_is_there(asked):

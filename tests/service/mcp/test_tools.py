@@ -46,6 +46,17 @@ def test_a_cursor_that_was_altered_or_is_of_another_question_is_refused(ask, cha
     assert "cursor" in complained(ask("search", query=query, limit=1, cursor=cursor))
 
 
+def test_a_search_takes_other_phrasings_and_merges_what_they_find(ask):
+    alone = {hit["path"] for hit in answered(ask("search", query="pricing power", limit=3))["hits"]}
+    merged = answered(ask("search", query="pricing power", also=["boat", "soil"], limit=50))["hits"]
+    every = [
+        answered(ask("search", query=one, limit=50))["hits"] for one in ("pricing power", "boat", "soil")
+    ]
+    assert alone <= {hit["path"] for hit in merged} == {hit["path"] for hits in every for hit in hits}
+    assert "'tag:x' has no words" in complained(ask("search", query="soil", also=["tag:x"]))
+    assert "also" in complained(ask("search", query="soil", also=["x"] * 5))
+
+
 def test_a_search_is_narrowed_before_it_ranks(ask):
     found = answered(ask("search", query="soil", folder=["Garden"], tag=["garden"]))
     assert [hit["path"] for hit in found["hits"]] == ["Garden/Soil.md"]
