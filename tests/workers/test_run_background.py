@@ -135,6 +135,7 @@ def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_not
 def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_without_end(
     resources, queue, upkeep, cache, monkeypatch
 ):
+    monkeypatch.setattr("pipelines.graph.louvain._FEW_PAIRS", 0)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/bin/false")
         upkeep.recompute_graph("vault")

@@ -14,19 +14,14 @@ from pipelines.graph.centrality import link_graph
 from pipelines.graph.louvain import SEED, divide_pairs, louvain
 
 
-class Here:
-    """Calls functions without a process, for tests that need many."""
-
-    def call(self, function, *given, beat):  # noqa: ARG002
-        return function(*given)
-
-
 def graph_of(pairs, kind="wikilink", **over):
     edges = [(f"{a:03}.md", f"{b:03}.md", kind, 1) for a, b in pairs]
     return link_graph(sorted({end for edge in edges for end in edge[:2]}), edges, over="links", **over)
 
 
-def test_the_communities_are_networkxs():
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_the_communities_are_networkxs_in_this_process_or_in_another(few, monkeypatch):
+    monkeypatch.setattr("pipelines.graph.louvain._FEW_PAIRS", few)
     pairs = sorted(nx.powerlaw_cluster_graph(80, 3, 0.5, seed=1).edges)
     expected = nx.community.louvain_communities(nx.Graph(pairs), seed=SEED)
     found = louvain(graph_of(pairs), Child())
@@ -46,11 +41,11 @@ def test_it_is_computed_in_another_process():
 )
 def test_each_linked_note_has_one_community_whatever_the_order(pairs, random):
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
-    found = louvain(graph_of(pairs), Here())
+    found = louvain(graph_of(pairs), Child())
     members = [path for group in found for path in group]
     assert sorted(members) == sorted({f"{end:03}.md" for pair in pairs for end in pair})
     turned = [pair[::-1] for pair in random.sample(pairs, len(pairs))]
-    assert louvain(graph_of(turned), Here()) == found
+    assert louvain(graph_of(turned), Child()) == found
 
 
 def test_without_an_edge_of_the_kind_there_is_nothing_to_divide():

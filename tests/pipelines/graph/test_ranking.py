@@ -169,6 +169,12 @@ def two_clusters(house) -> None:
     house.index()
 
 
+@pytest.fixture
+def apart(monkeypatch):
+    """Even a small graph is divided in a process of its own."""
+    monkeypatch.setattr("pipelines.graph.louvain._FEW_PAIRS", 0)
+
+
 def divided(house) -> dict[str, int]:
     return {path: community for path, (*_, community) in house.cache.graph.read_ranks().items() if community}
 
@@ -190,6 +196,7 @@ def test_communities_are_louvains_or_leidens_and_keep_their_numbers(house, domai
     assert rank_drift(house.cache, domain) == []
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_graph_that_takes_louvain_too_long_is_leidens_until_it_has_fewer_links(house, monkeypatch):
     two_clusters(house)
     with monkeypatch.context() as patched:
@@ -233,6 +240,8 @@ def test_ranks_of_an_earlier_version_are_recomputed(house, change):
     assert ranks_are_otherwise(house.cache, LEIDEN)
 
 
+@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("script", ["kill -9 $$", "exit 3", "exit 0", "echo odd"])
 def test_a_child_that_fails_leaves_communities_by_leiden_and_says_so(house, tmp_path, monkeypatch, script):
     two_clusters(house)
@@ -249,6 +258,7 @@ def test_a_child_that_fails_leaves_communities_by_leiden_and_says_so(house, tmp_
     assert rank_domain(house.cache, PLAIN).problem is None
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_worker_that_stops_leaves_the_ranks_for_its_next_start(house):
     two_clusters(house)
     child = Child()
