@@ -426,6 +426,7 @@ class Resources:
             encoder=lambda: self.embedders.bulk(cache.meta.model),
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self.siblings(cache.path),
+            kept=lambda: (path for _, path in self.kept_caches()),
             brake=self.brake(),
             files=Files(
                 self.sandbox,
@@ -448,9 +449,10 @@ class Resources:
     # Other caches
 
     def siblings(self, own: Path) -> Iterator[Path]:
-        """Yield the vault's other caches, also those that were kept when another one became current."""
-        for _, _, path in numbered_caches(self.place.state):
-            if path != own:
+        """Yield the current caches of the vault but `own`; of a cache that is being built, also the one in use."""
+        for domain in self.registry().domains:
+            path = self.state().cache_path(domain.slug)
+            if path != own and path.exists():
                 yield path
 
     def kept_caches(self) -> list[tuple[str, Path]]:

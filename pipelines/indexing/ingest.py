@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -76,9 +77,9 @@ class Ingest:
     """The inputs for indexing a domain.
 
     `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
-    `siblings` are the other caches. `brake` decides on indexed notes whose files are gone. `apart`: notes that take
-    long to parse are set apart for `index_apart`. `files` reads them. `record` is called with what happened to each
-    note, once it is committed.
+    `siblings` are the other caches in use, `kept` those that another one replaced. `brake` decides on indexed notes
+    whose files are gone. `apart`: notes that take long to parse are set apart for `index_apart`. `files` reads them.
+    `record` is called with what happened to each note, once it is committed.
     """
 
     domain: str
@@ -90,6 +91,7 @@ class Ingest:
     encoder: Callable[[], DocumentEncoder]
     encoder_ready: Callable[[], bool]
     siblings: Callable[[], Iterable[Path]]
+    kept: Callable[[], Iterable[Path]] = tuple
     brake: Brake = AT_ONCE
     apart: bool = False
     files: Files = field(default_factory=Files)
@@ -270,7 +272,7 @@ def _embed(
     """
     bad: BadVectorError | None = None
     began = time.monotonic()
-    known = _known_to_siblings(cache, ingest, texts)
+    known = _known_elsewhere(cache, ingest, texts)
     cache.vectors.store(known)
     new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
     with closing(_slices(ingest, new, hurried)) as slices:
@@ -387,7 +389,7 @@ def _finish_vectors(
 
 def vectors_of(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome) -> dict[str, Vector]:
     """Return a vector for each text."""
-    found = _known_to_siblings(cache, ingest, texts)
+    found = _known_elsewhere(cache, ingest, texts)
     new = [text_hash for text_hash in texts if text_hash not in found]
     if new:
         began = time.monotonic()
@@ -397,10 +399,10 @@ def vectors_of(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: 
     return found
 
 
-def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
-    """Return the vectors of those texts that a sibling cache with the same model has."""
+def _known_elsewhere(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
+    """Return the vectors of those texts that another cache with the same model has."""
     found: dict[str, Vector] = {}
-    for path in ingest.siblings() if texts else ():
+    for path in chain(ingest.siblings(), ingest.kept()) if texts else ():
         found |= readable_vectors(path, cache.meta, texts.keys() - found.keys())
     return found
 

@@ -129,7 +129,8 @@ def refine(resources: Resources, domain: Domain, cache: SqliteCache) -> list[str
 
 def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
     """Compute the vectors of sentences, as the service does when nothing else waits, or take another cache's."""
-    for path in resources.siblings(cache.path):
+    others = [*resources.siblings(cache.path), *(path for _, path in resources.kept_caches())]
+    for path in others:
         pending = cache.passages.hashes_of_pending_sentences()
         for at in range(0, len(pending), _HASHES_AT_ONCE):
             known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])

@@ -241,7 +241,6 @@ def test_ranks_of_an_earlier_version_are_recomputed(house, change):
 
 
 @pytest.mark.usefixtures("apart")
-@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("script", ["kill -9 $$", "exit 3", "exit 0", "echo odd"])
 def test_a_child_that_fails_leaves_communities_by_leiden_and_says_so(house, tmp_path, monkeypatch, script):
     two_clusters(house)

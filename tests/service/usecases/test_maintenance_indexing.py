@@ -170,6 +170,19 @@ def test_kept_indexes_are_listed_and_removed_and_those_in_use_are_not(opened):
     assert found(resources, "boat")[0] == "river.md"
 
 
+def test_a_kept_index_says_nothing_of_which_files_there_are(opened, vault):
+    (vault / "boat.md").write_text("[[river]]")
+    index(opened())
+    resources = opened(embedding_context="breadcrumb")
+    reembed(resources)
+    (vault / "river.md").unlink()
+    (domain,) = resources.domains()
+    resources.cache(domain).con.execute("DELETE FROM vault_file WHERE path = 'river.md'")
+    (verdict,) = verify_caches(resources).values()
+    said = " ".join(one.detail for one in verdict.differences if one.path == "river.md")
+    assert "is gone from the disk, but a link to it still resolves" in said
+
+
 def test_an_index_that_is_being_built_is_not_a_kept_one(opened, monkeypatch):
     index(opened())
     resources = opened(embedding_context="breadcrumb")
