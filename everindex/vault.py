@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import partial, wraps
 from pathlib import Path
@@ -174,9 +175,11 @@ class Vault:
 
     def links(self, note: str | Path, type: str | None = None) -> NoteLinks:  # noqa: A002 - as everywhere
         """Return a note's links both ways, all or those of a type. Raises NoteNotFoundError."""
+        from service.usecases.text import of_types  # noqa: PLC0415 - likewise
+
         found = self.note(note)
         every = found.outlinks, found.backlinks, found.unresolved
-        return NoteLinks(*([one for one in links if type in (None, one.get("type"))] for links in every))
+        return NoteLinks(*(of_types(links, [type] if type else ()) for links in every))
 
     def index(self, path: str | Path, *, force: bool = False) -> IndexAnswer:
         """Index a note now, if it changed or with `force`; return its state and the number of its `passages`.
@@ -379,7 +382,7 @@ def _pairs(filters: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield from _pairs({f"property.{one}": wanted for one, wanted in value.items()})
         elif name == "without":
             yield from ((f"-{one}", wanted) for one, wanted in _pairs(value))
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, str):
             # Of no values none would do: to leave such a filter out would find what it is to keep out.
             yield from ((name, _text(one)) for one in value or [""])
         elif value is not None:

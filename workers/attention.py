@@ -90,9 +90,12 @@ def chosen(resources: Resources, paths: Collection[str], how: How) -> None:
 def _record(resources: Resources, paths: Collection[str], how: How, at: float) -> None:
     try:
         registry, store = resources.registry(), resources.stores.of(Attention)
+        by_minutes: dict[float, list[str]] = {}
         for path in paths:
             minutes = (registry.owner(path) or _USUAL).attention_session_minutes
-            store.add([path], how, at, minutes * _MINUTE_S)
+            by_minutes.setdefault(minutes, []).append(path)
+        for minutes, chosen_together in by_minutes.items():
+            store.add(chosen_together, how, at, minutes * _MINUTE_S)
     except Exception:
         log.exception("a choice was not recorded", how=how, notes=len(paths))
 

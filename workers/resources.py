@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from pipelines.domains import Registry
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import (
+    CacheError,
     CacheMissingError,
     ConfigurationError,
     DomainNotFoundError,
@@ -167,6 +168,14 @@ class Embedders:
         here = f"{socket.gethostname()}:"
         workers = sum(alive and name.startswith(here) for name, alive in self._workers().items())
         return max(1, cores // max(1, workers))
+
+
+@lru_cache(maxsize=256)
+def _model_in(path: Path, _file: FileId | None) -> str | None:
+    """Return the model of a cache that never changes; None if it cannot be read."""
+    with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
+        return cache.meta.model
+    return None
 
 
 # Choose a domain's model and what it reads: as the settings say, or else as its vault says.
@@ -426,7 +435,7 @@ class Resources:
             encoder=lambda: self.embedders.bulk(cache.meta.model),
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self.siblings(cache.path),
-            kept=lambda: (path for _, path in self.kept_caches()),
+            kept=lambda: self._kept_with(cache.meta.model),
             brake=self.brake(),
             files=Files(
                 self.sandbox,
@@ -455,13 +464,19 @@ class Resources:
             if path != own and path.exists():
                 yield path
 
+    def _kept_with(self, model: str) -> Iterator[Path]:
+        """Yield the kept caches of a model; none of them ever changes, so that each is opened for this only once."""
+        for _, path in self.kept_caches():
+            if _model_in(path, file_id(path)) == model:
+                yield path
+
     def kept_caches(self) -> list[tuple[str, Path]]:
         """Return the domain and file of each cache that is not current, and not being built, newest first."""
-        current = {domain.slug: self.state().cache_number(domain.slug) for domain in self.registry().domains}
+        state, known = self.state(), {domain.slug for domain in self.registry().domains}
         return [
             (domain, path)
             for domain, number, path in numbered_caches(self.place.state)
-            if number < current.get(domain, self.state().cache_number(domain) + 1)
+            if number < state.cache_number(domain) + (domain not in known)
         ]
 
     def queue(self) -> Queue:

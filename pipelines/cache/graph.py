@@ -133,13 +133,15 @@ class StoredGraph:
 class RankedBy:
     """How a domain was ranked: the settings, and the methods that were used.
 
-    `slow_pairs`: Louvain's method took too long for so many pairs of linked notes.
+    `slow_pairs`: Louvain's method took too long for so many pairs of linked notes, at the time `slow_at` (in seconds
+    since 1970).
     """
 
     settings: str
     centrality: CentralityBy
     communities: Communities
-    slow_pairs: int | None = None
+    slow_pairs: int = 0
+    slow_at: float = 0.0
 
 
 class SqliteGraph:

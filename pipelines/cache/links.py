@@ -152,7 +152,8 @@ class SqliteEdges:
             return
         self._con.executemany("DELETE FROM vault_edge WHERE path = ? AND position = ?", gone)
         self._con.executemany(
-            "INSERT OR REPLACE INTO vault_edge VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO vault_edge (path, position, target, kind, ambiguous, type)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
             ((*key, *edge) for key, edge in changed.items()),
         )
         self.graph_changed()

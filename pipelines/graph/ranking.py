@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isclose
@@ -23,6 +24,7 @@ _CLOSE = 1e-6
 
 # How long Louvain's method, which is pure Python, may take. A graph that takes longer is divided by Leiden's.
 _LOUVAIN_SECONDS = 10.0
+_AGAIN_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +39,30 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
 
     If Louvain's method fails or takes longer than ten seconds, Leiden's is used. Louvain's is not tried again on a
-    graph that took longer before it has fewer links.
+    graph that took longer before it has fewer links, or a day has passed: the machine may have been busy.
     """
     from pipelines.graph.centrality import divide  # noqa: PLC0415 - compiled libraries, slow to load
     from pipelines.graph.louvain import TookTooLongError, louvain  # noqa: PLC0415
 
     stored, before = cache.graph.read(), cache.graph.ranked_by()
-    slow, used, problem = before.slow_pairs if before else None, domain.communities, None
+    slow_pairs, slow_at = (before.slow_pairs, before.slow_at) if before else (0, 0.0)
+    used, problem = domain.communities, None
 
     def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
-        nonlocal slow, used, problem
+        nonlocal slow_pairs, slow_at, used, problem
         pairs = graph.adjacency.nnz // 2
-        if used == "louvain" and (slow is None or pairs < slow):
+        if used == "louvain" and (pairs < slow_pairs or time.time() - slow_at > _AGAIN_SECONDS):
             try:
                 groups = louvain(graph, child or Child(), _LOUVAIN_SECONDS)
             except TookTooLongError:
-                slow = pairs
+                slow_pairs, slow_at = pairs, time.time()
             except ChildDiedError as error:
                 problem = (
                     f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is"
                     " retried when links change, and after ten minutes"
                 )
             else:
-                slow = None
+                slow_pairs, slow_at = 0, 0.0
                 return groups
         used = "leiden"
         return divide(graph, previous)
@@ -68,7 +71,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     ranks = [(path, *row) for path, row in _rows(found).items()]
     settings = _settings(replace(domain, communities=used) if problem else domain)
-    by = RankedBy(settings, found.centrality_by, used, slow)
+    by = RankedBy(settings, found.centrality_by, used, slow_pairs, slow_at)
     cache.graph.write_ranks(stored.generation, ranks, labels, by)
     return RankingResult(len(ranks), problem)
 

@@ -404,6 +404,8 @@ def _known_elsewhere(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> 
     found: dict[str, Vector] = {}
     for path in chain(ingest.siblings(), ingest.kept()) if texts else ():
         found |= readable_vectors(path, cache.meta, texts.keys() - found.keys())
+        if len(found) == len(texts):
+            break
     return found
 
 

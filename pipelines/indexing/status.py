@@ -14,6 +14,7 @@ from pipelines.model import Counts
 from pipelines.state.state import EMBEDDING_SPEED, State
 from pipelines.store import Cache
 from pipelines.vault import files
+from pipelines.vault.atomic import file_bytes
 from pipelines.vault.ignore import IgnoreRules, Rule
 
 _NEXT = "a worker indexes it next; `everindex status` says if none runs"
@@ -40,7 +41,7 @@ def domain_status(cache: Cache, state: State, slug: str, besides: Collection[str
         "parked": len(unforgotten(cache.ledger.parked_notes(), state, slug)),
         "warned": cache.filters.count_warned(),
         "cache": str(cache.path),
-        "bytes": cache.path.stat().st_size if cache.path.exists() else 0,
+        "bytes": file_bytes(cache.path),
         "model": cache.meta.model,
         "dimension": cache.meta.dimension,
         "percent": percent(counts),

@@ -350,9 +350,9 @@ def _before_replaced(data: bytes, change: Change) -> bytes:
 def undo(notes: DomainNotes, change: Change, at: str) -> bool:
     """Undo a promotion, and say whether the note had to be changed; its tags wait again, by their names of today.
 
-    A note that a program replaced gets its text back, if it was not changed since. After a promotion, the note
-    becomes as it was if its frontmatter then only lacks these tags; otherwise the tags alone are removed. Raises
-    CannotUndoError if there is nothing to undo, and NoteError if the note cannot be changed.
+    A note that a program replaced gets its text back; what was changed since below what differed stays. After a
+    promotion, the note becomes as it was if its frontmatter then only lacks these tags; otherwise the tags alone are
+    removed. Raises CannotUndoError if there is nothing to undo, and NoteError if the note cannot be changed.
     """
     if change.undone_at is not None:
         raise CannotUndoError(f"change {change.id} is already undone")

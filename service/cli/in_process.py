@@ -90,7 +90,9 @@ class _RouteRequest:
 def _search(view: View, asked: _RouteRequest) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
     logging.getLogger(View.__module__).setLevel(logging.ERROR)
-    found = view.search(asked.question(), asked.named.pop("k"), **asked.named)
+    question, also = asked.question(), asked.named.pop("also", ())
+    others = [read_question(one, asked.filters) for one in also]
+    found = view.search(question, asked.named.pop("k"), also=others, **asked.named)
     answer = found.model_dump(mode="json")
     answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(view.resources)
     return answer

@@ -26,7 +26,7 @@ from service.cli.options import (
     state_option,
     vault_option,
 )
-from service.usecases.text import counted
+from service.usecases.text import counted, of_types
 
 app = click.Group()
 
@@ -71,10 +71,7 @@ def links(
             raise click.UsageError("the links of a note are all listed; leave out the other options")
         client = client_of(options_given(vault, state))
         node = about_note(client, path, lambda name: node_at(client, name))
-        from pipelines.notes.links import types_of  # noqa: PLC0415 - rapidfuzz is slow to load
-
-        wanted, ends = types_of(types), ("outlinks", "unresolved", "backlinks")
-        shown = {name: [one for one in node[name] if not types or one.get("type") in wanted] for name in ends}
+        shown = {name: of_types(node[name], types) for name in ("outlinks", "unresolved", "backlinks")}
         if as_json:
             print_json({"path": node["path"], **shown})
         else:

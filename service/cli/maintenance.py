@@ -65,7 +65,7 @@ def _files_among(paths: Sequence[Path], vault: Path | None) -> Sequence[Path]:
     """Return the paths that are files of a vault: all but a single one that is the vault itself."""
     from pipelines.vault.files import is_note  # noqa: PLC0415 - help has to be instant
 
-    if len(paths) == 1 and vault is None and not paths[0].is_file() and not is_note(paths[0].name):
+    if len(paths) == 1 and (paths[0].is_dir() or (vault is None and not is_note(paths[0].name))):
         return ()
     return paths
 
@@ -109,7 +109,9 @@ def _indexed_line(answer: dict[str, Any]) -> str:
     if answer["state"] != "indexed":
         return f"{answer['path']} is {answer['state']}: {answer['reason']}"
     more = f"; {answer['reason']}" if answer["reason"] else ""
-    return f"{answer['path']}: {counted(answer['passages'], 'passage')}, {answer['took_ms']:,.0f} ms{more}"
+    passages = answer.get("passages")  # a service that was started before an upgrade does not say
+    what = "indexed" if passages is None else counted(passages, "passage")
+    return f"{answer['path']}: {what}, {answer['took_ms']:,.0f} ms{more}"
 
 
 def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:

@@ -196,7 +196,7 @@ def print_communities(console: Console, answer: dict[str, Any]) -> None:
         if count:
             alone = counted(count, "note belongs", "notes belong")
             console.print(Text(f"{slug}: {alone} to no community", "dim"))
-    _print_methods(console, answer["methods"])
+    _print_methods(console, answer.get("methods", {}))
 
 
 def _print_methods(console: Console, methods: dict[str, dict[str, str]]) -> None:

@@ -309,7 +309,7 @@ _PROMPTS = {
             Prompt(
                 name="deep-retrieve",
                 title="Deep retrieval for a record",
-                description="Search widely for an evidence record's question, and write back what was found.",
+                description="Search widely, private notes included, for a record's question, and write back.",
                 arguments=[
                     PromptArgument(
                         name="record",

@@ -1,4 +1,4 @@
-"""A lock that allows one watcher per state folder. Imports little: `up` checks it before it loads anything."""
+"""Locks of a state folder: one watcher, one writer of notes. Imports little: `up` checks before it loads anything."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pipelines.errors import AlreadyRunningError
 from workers.vault_paths import cannot_be_written
 
 _LOCK_FILE = "watch.lock"
+_WRITERS_FILE = "notes.lock"
 
 
 def is_watched(state: Path) -> bool:
@@ -40,4 +41,16 @@ def only_one(state: Path) -> Iterator[None]:
                 f"this vault is already being watched (state folder {state}), so what is saved is indexed by "
                 "itself; `everindex status --wait` returns when all of it is"
             ) from None
+        yield
+
+
+@contextmanager
+def one_writer(state: Path) -> Iterator[None]:
+    """Wait for the lock under which programs write notes, and hold it. Raises StateError."""
+    try:
+        file = (state / _WRITERS_FILE).open("a")
+    except OSError as error:
+        raise cannot_be_written(state, error) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import threading
 import time
-from contextlib import nullcontext
 from functools import cached_property
 from itertools import chain
 from typing import Literal, TypeVar
@@ -26,13 +25,14 @@ from pipelines.errors import (
 from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Domain, now_iso
+from pipelines.notes.frontmatter import read_frontmatter
 from pipelines.state.state import LOOKED_AT, WRITTEN, State, Subject, WrittenFacts
 from pipelines.state.tags import REPLACED, Change, Proposals
 from pipelines.tagging.apply import heads
 from pipelines.vault import files, ignore
 from pipelines.vault.new_note import content_of, stem_of, write_new
 from pipelines.vault.write import replace_if_unchanged
-from service.runtime.lock import only_one
+from service.runtime.lock import one_writer, only_one
 from service.schemas.notes import IgnoredAnswer, IndexAnswer, IndexState, NewNote, WrittenNote
 from service.usecases.maintenance import prepare_sentences, refine
 from service.usecases.notes import NoteFile, find_note_file
@@ -65,12 +65,15 @@ def write_note(view: View, note: NewNote) -> WrittenNote:
     if len(data) > settings.max_note_bytes:
         raise NoteTooLargeError(f"the note has more than max_note_mb = {settings.max_note_mb:g}; write less")
     identity = note.identity
-    with _WRITING if identity else nullcontext():
-        written = _write_again(view, identity, folder, data) if identity else None
+    if not identity:
+        return _written(_write_new(resources, folder, stem, data))
+    with _WRITING, one_writer(resources.place.state):
+        written = _write_again(view, identity, folder, data)
         if written is None:
+            # If this process ends in between, the next one finds the note by its bytes.
+            _remember(resources, identity, files.disk_key(path), _hash(data))
             written = _written(_write_new(resources, folder, stem, data))
-            if identity:
-                _remember(resources, identity, written.path, _hash(data))
+            _remember(resources, identity, written.path, _hash(data))
     return written
 
 
@@ -95,7 +98,7 @@ def _write_again(view: View, identity: str, folder: str, data: bytes) -> Written
     """Replace the note that was written with an id; None if none was, or if it is deleted. Raises OverruledError."""
     resources, root = view.resources, view.resources.root
     fact = resources.state().get(WRITTEN, _hash(identity.encode()))
-    path = _where_now(view, fact.value) if fact else None
+    path = _where_now(view, identity, fact.value) if fact else None
     if fact is None or path is None:
         return None
     raw, hashes = files.path_on_disk(root, path), fact.value.hashes
@@ -121,12 +124,21 @@ def _write_again(view: View, identity: str, folder: str, data: bytes) -> Written
     return written
 
 
-def _where_now(view: View, fact: WrittenFacts) -> str | None:
-    """Return the path of a note that a program wrote, also if it was moved since; None if it is gone."""
-    root = view.resources.root
+def _where_now(view: View, identity: str, fact: WrittenFacts) -> str | None:
+    """Return the path of a note that a program wrote, also if it was changed or moved since; None if it is gone.
+
+    Another note may have its path by now: one with an id of its own.
+    """
+    root, most = view.resources.root, view.resources.settings.max_note_bytes
     moved = (path for _, cache in view.readers() for path in cache.ledger.paths_of(fact.hashes))
-    paths = chain([fact.path], moved)
-    return next((path for path in paths if files.look(root, files.path_on_disk(root, path))), None)
+    for path in chain([fact.path], moved):
+        raw = files.path_on_disk(root, path)
+        if files.look(root, raw):
+            data = files.read(root, raw, most).data
+            own = read_frontmatter(data.decode("utf-8", "replace")).values.get("id")
+            if _hash(data) in fact.hashes or own is None or str(own) == identity:
+                return path
+    return None
 
 
 def _recorded(resources: Resources, path: str, before: bytes, after: bytes) -> int:
@@ -342,6 +354,10 @@ def _answered(
 # Index one note in this process, where no service runs.
 
 
+_INDEXING = threading.Lock()
+"""Held while a thread indexes: the lock of the state folder would refuse the others."""
+
+
 def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
     """Index a note in this process, vectors included; answer as `IndexRequests.index` does, `force` as there.
 
@@ -350,7 +366,7 @@ def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
     """
     began, resources = time.monotonic(), view.resources
     file = find_note_file(view, path)
-    with only_one(resources.place.state):
+    with _INDEXING, only_one(resources.place.state):
         resources.check_models()
         is_quiet, _ = look_at(resources, file.key, force=force)
         cache = resources.cache(file.domain)
@@ -360,8 +376,8 @@ def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
         done = _done(row, quiet=is_quiet) if row else ("pending", _WRITTEN_TO)
         state, reason = done or ("pending", row.error if row else None)
         answer = _answered(resources, file, state, reason, began)
-        refine(resources, file.domain, cache)
-        prepare_sentences(resources, cache)
+    refine(resources, file.domain, cache)
+    prepare_sentences(resources, cache)
     return answer
 
 

@@ -123,19 +123,23 @@ def fused(pages: Sequence[Page], k: int, offset: int) -> Page:
             results.setdefault(_key(one.first), []).append((one, page.ranked))
     every = [_merged(found, len(pages)) for found in results.values()]
     merged: list[tuple[Folded, Ranked]] = []
-    copies: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for one, ranked in sorted(every, key=lambda pair: -pair[0].first.hit.score):
-        if _key(one.first) not in copies:
+        keys = {_key(one.first), *map(_key, one.alike)}
+        if not keys & listed:
             merged.append((one, ranked))
-            copies.update(map(_key, one.alike))
+            listed |= keys
     shown = merged[offset : offset + k]
+    found = [one.first for one, _ in merged]
+    sources = {slug: source for page in pages for slug, source in page.ranked.sources.items()}
+    failed = {slug: why for page in pages for slug, why in page.ranked.failed.items()}
     return Page(
-        pages[0].ranked,
+        replace(pages[0].ranked, found=found, sources=sources, failed=failed),
         [one for one, _ in shown],
         len(merged) > offset + k,
         best_match(one.first.match for one, _ in merged[:JUDGED_TOGETHER]),
         all(page.sparse for page in pages),
-        [one.first for one, _ in merged],
+        found,
         pages[0].depth,
         tuple(ranked for _, ranked in shown),
     )

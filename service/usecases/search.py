@@ -497,6 +497,7 @@ class View:
         self._in_memory = InMemory()
         self._vocabularies = Vocabularies(resources)
         self.titles = TitleIndex()
+        self._shared: tuple[tuple[str, ...], dict[str, list[str]]] = ((), {})
         self.observe: Callable[[str, float], None] = _unobserved
 
     def seen_by(self, audience: Audience) -> View:
@@ -729,8 +730,16 @@ class View:
         domains, failed = self._ask(partial(state_of, self.resources))
         index = self.index_state()
         index.failed |= failed
-        shared = shared_ids(self.resources.root, record_ids(cache for _, cache in self.readers()))
-        return describe_health(self.resources, queue, domains, index, shared)
+        return describe_health(self.resources, queue, domains, index, self._shared_ids())
+
+    def _shared_ids(self) -> dict[str, list[str]]:
+        """Return the ids that several records have, looked for anew when an index has changed."""
+        caches = [cache for _, cache in self.readers()]
+        with suppress(CacheError):
+            state = tuple(cache.search.generation() for cache in caches)
+            if self._shared[0] != state:
+                self._shared = state, shared_ids(self.resources.root, record_ids(caches))
+        return self._shared[1]
 
     def holder(self, path: str) -> tuple[Domain, SqliteCache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""

@@ -250,12 +250,16 @@ class Tags:
         ]
 
     def _origins(self, change: Change) -> list[Origin]:
-        keys = {tag.casefold() for tag in change.tags}
-        return [
-            Origin(tag=one.tag, proposer=one.proposer, rationale=one.rationale)
-            for one in self.context.proposals().of_note(change.domain, change.path)
-            if one.tag.casefold() in keys
-        ]
+        keys = {tag.casefold() for tag in change.tags if change.action == "promoted"}
+        return (
+            []
+            if not keys
+            else [
+                Origin(tag=one.tag, proposer=one.proposer, rationale=one.rationale)
+                for one in self.context.proposals().of_note(change.domain, change.path)
+                if one.tag.casefold() in keys
+            ]
+        )
 
     def _former_paths(self, path: str) -> list[str]:
         """Return the paths at which the log still has a note that was moved, as far as its index can be read."""

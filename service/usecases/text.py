@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -131,3 +131,11 @@ def why_kept(node: Mapping[str, Any]) -> str:
 def why_left_out(node: Mapping[str, Any]) -> str:
     """Return why a walk left out a note."""
     return _REASONS[node["drop_reason"]]
+
+
+def of_types(links: Sequence[dict[str, Any]], types: Collection[str]) -> list[dict[str, Any]]:
+    """Return those of a note's links that have one of these types, as people write them; all without types."""
+    from pipelines.notes.links import types_of  # noqa: PLC0415 - rapidfuzz is slow to load
+
+    wanted = types_of(types)
+    return [one for one in links if not types or one.get("type") in wanted]

@@ -20,7 +20,7 @@ from pipelines.notes.lexical import LexicalQuery
 from pipelines.notes.markdown import parse_note
 
 META = CacheMeta("a model", 4, "1:a/pipeline")
-RANKED_BY = RankedBy("links all louvain", "degree", "leiden", 7)
+RANKED_BY = RankedBy("links all louvain", "degree", "leiden", 7, 1.5)
 
 
 class Sqlite:

@@ -40,6 +40,7 @@ NOTES = {
 ANSWERED = {
     "search": lambda vault: vault.search("the market", 2),
     "a filter": lambda vault: vault.search("market", kind="concept", since=date(2025, 3, 4), until="2025-03-04"),
+    "a set of values": lambda vault: vault.search("market", path={"Bread.md", "Moats.md"}),
     "several values": lambda vault: vault.search("market", path=["Bread.md", "Moats.md"], has=None),
     "a section": lambda vault: vault.search("market", section="lasts", min_similarity=-1),
     "a property": lambda vault: vault.search("market", properties={"ticker": ["NVDA", "AMD"]}),
@@ -285,6 +286,15 @@ def test_questions_of_an_async_vault_run_side_by_side(tmp_path, tiny_model):
     with notes(tmp_path, tiny_model) as user:
         found = asyncio.run(ask(user))
     assert [answer.results[0].path for answer in found] == ["Bread.md", "Moats.md", "Garden.md"]
+
+
+def test_what_is_indexed_side_by_side_without_a_service_takes_turns(tmp_path, tiny_model):
+    async def index(user):
+        async with everindex.AsyncVault(user.root, state=user.state) as vault:
+            return await asyncio.gather(*(vault.index(name, force=True) for name in NOTES))
+
+    with notes(tmp_path, tiny_model) as user:
+        assert {answer.state for answer in asyncio.run(index(user))} == {"indexed"}
 
 
 def test_every_filter_is_a_keyword():

@@ -203,18 +203,24 @@ def test_a_graph_that_takes_louvain_too_long_is_leidens_until_it_has_fewer_links
         for name, value in (("graph.ranking._LOUVAIN", 0.0), ("child._LOOK", 0.0), ("child._STOP", 0.01)):
             patched.setattr(f"pipelines.{name}_SECONDS", value)
         assert rank_domain(house.cache, PLAIN).problem is None
-    expected = RankedBy("links all louvain", "eigenvector", "leiden", 13)
-    assert house.cache.graph.ranked_by() == expected
+    expected = house.cache.graph.ranked_by()
+    assert expected == RankedBy("links all louvain", "eigenvector", "leiden", 13, expected.slow_at)
     assert not ranks_are_otherwise(house.cache, PLAIN)
     assert rank_drift(house.cache, PLAIN) == []
     house.save("new.md", "[[x]]")
     rank_domain(house.cache, PLAIN)
     assert house.cache.graph.ranked_by() == expected
     assert len(set(divided(house).values())) == 2
+    with monkeypatch.context() as patched:
+        patched.setattr("pipelines.graph.ranking._AGAIN_SECONDS", 0.0)
+        rank_domain(house.cache, PLAIN)
+    by_louvain = replace(expected, communities="louvain", slow_pairs=0, slow_at=0.0)
+    assert house.cache.graph.ranked_by() == by_louvain
+    house.cache.graph.write_ranks(house.cache.graph.read().generation, [], {}, expected)
     house.save("new.md", "")
     house.save("a.md", "[[b]] [[c]] [[d]]")
     rank_domain(house.cache, PLAIN)
-    assert house.cache.graph.ranked_by() == replace(expected, communities="louvain", slow_pairs=None)
+    assert house.cache.graph.ranked_by() == by_louvain
 
 
 def test_other_settings_than_the_ranks_are_by_are_noticed_without_a_change_of_links(house):

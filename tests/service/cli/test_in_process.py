@@ -58,6 +58,7 @@ REQUESTS = [
 
 BODIES = [
     ("/search", SearchRequest.model_validate({"q": "soil", "k": 2, "-folder": "Attic", "path": ["Soil.md"]})),
+    ("/search", SearchRequest.model_validate({"q": "soil", "also": ["worms", "older soil"]})),
     ("/context", ContextRequest(question="older soil", budget=500, filters={"folder": ["Attic"]})),
     ("/embed", EmbedRequest(text="worms")),
     ("/embed", EmbedRequest(text="worms", question=True, domain="vault")),

@@ -444,6 +444,31 @@ def test_an_edit_of_the_moment_of_the_exchange_stays(inbox, vault, monkeypatch):
     assert inbox.post("/notes", json=again(text="Narrow.")).status_code == 409
 
 
+def test_a_note_whose_name_another_one_took_is_not_taken_for_it(inbox, vault):
+    first = inbox.post("/notes", json=CALL).json()["path"]
+    (vault / first).unlink()
+    other = again(text="Boats are wide.", properties={"id": "call-2"})
+    assert inbox.post("/notes", json=other).json()["path"] == first
+    for text in (CALL["text"], "Moats are narrow."):
+        answer = inbox.post("/notes", json=again(text=text)).json()
+        assert answer["path"] == "In/Box/Call 1 2.md"
+        assert text in (vault / answer["path"]).read_text()
+    assert "Boats are wide." in (vault / first).read_text()
+
+
+def test_after_a_crash_right_after_the_note_was_written_it_is_found_by_its_bytes(inbox, vault, monkeypatch):
+    def crash(*_):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("service.usecases.changes._written", crash)
+        with pytest.raises(RuntimeError, match="killed"):
+            inbox.post("/notes", json=CALL)
+    answer = inbox.post("/notes", json=CALL).json()
+    assert (answer["path"], answer["state"]) == ("In/Box/Call 1.md", "unchanged")
+    assert [file.name for file in (vault / "In/Box").iterdir()] == ["Call 1.md"]
+
+
 def test_a_note_that_was_deleted_is_written_anew_and_one_that_was_moved_is_found(inbox, vault, place):
     inbox.post("/notes", json=CALL)
     index_once(place, lambda *_: None)

@@ -118,6 +118,15 @@ def test_several_phrasings_of_a_question_are_merged_by_the_mean_of_their_scores(
     assert len(set(paths(merged))) == len(merged.results)
 
 
+def test_merged_answers_are_distinct_and_say_no_reason_of_a_phrasing_that_found_nothing(questions):
+    nothing = read_question("heron tag:nowhere")
+    assert questions.search(nothing, 5).reason is not None
+    answer = questions.search(nothing, 5, also=[read_question("heron")])
+    assert (answer.count, answer.reason) == (5, None)
+    listed = [path for hit in answer.results for path in (hit.path, *(one.path for one in hit.alike))]
+    assert len(listed) == len(set(listed))
+
+
 def test_the_pages_of_several_phrasings_are_one_list(questions):
     asked = [read_question(one) for one in PHRASINGS]
     whole = paths(questions.search(asked[0], 50, also=asked[1:]))
