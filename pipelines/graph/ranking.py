@@ -45,7 +45,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     from pipelines.graph.louvain import TookTooLongError, louvain  # noqa: PLC0415
 
     stored, before = cache.graph.read(), cache.graph.ranked_by()
-    slow_pairs, slow_at = (before.slow_pairs, before.slow_at) if before else (0, 0.0)
+    slow_pairs, slow_at = (before.slow_pairs or 0, before.slow_at) if before else (0, 0.0)
     used, problem = domain.communities, None
 
     def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:

@@ -82,7 +82,7 @@ def why(
     if row:
         return answer | _of_indexed(row, raw, rules)
     if not files.is_note(key):
-        has_notes = any(cache.ledger.paths_below(key) for cache in caches.values())
+        has_notes = any(cache.ledger.paths_below(key.rstrip("/")) for cache in caches.values())
         found = answer | _of_no_note(root, raw, rules, has_notes=has_notes)
     elif rule := rules.for_file(raw):
         found = answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))

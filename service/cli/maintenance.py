@@ -55,6 +55,8 @@ def index(
         raise click.UsageError("--rebuild is for a whole vault; leave out the files")
     if force and not named:
         raise click.UsageError("--force is for files; name some, or use --rebuild for a whole vault")
+    if not named and paths:
+        _refuse_part_of_a_vault(paths[0])
     if named:
         _index_files(named, options_given(vault, state), force=force)
     else:
@@ -68,6 +70,18 @@ def _files_among(paths: Sequence[Path], vault: Path | None) -> Sequence[Path]:
     if len(paths) == 1 and (paths[0].is_dir() or (vault is None and not is_note(paths[0].name))):
         return ()
     return paths
+
+
+def _refuse_part_of_a_vault(folder: Path) -> None:
+    """Raise UsageError for a folder within a vault: as a vault of its own it would hide that one from commands."""
+    from workers.vault_paths import vault_around  # noqa: PLC0415 - help has to be instant
+
+    around = vault_around(folder.absolute())
+    if folder.is_dir() and around is not None and around.resolve() != folder.resolve():
+        raise click.UsageError(
+            f"{folder} is a folder of the vault {around}; name files of it, or index the vault:"
+            f" everindex index {around}"
+        )
 
 
 def _index_files(paths: Sequence[Path], given: dict[str, Any], *, force: bool) -> None:

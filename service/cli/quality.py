@@ -170,12 +170,14 @@ def write(record: str, file: str, vault: Path | None, state: Path | None, *, as_
 
     records = _records(options_given(vault, state))
     try:
-        result = WriteBack.model_validate({**_values(file, _read_file(file))[0], "id": record})
+        result = WriteBack.model_validate({"id": record, **_values(file, _read_file(file))[0]})
     except (IndexError, TypeError, ValidationError) as error:
         fault = _first_fault(error) if isinstance(error, ValidationError) else "not an object"
         raise click.BadParameter(
             f"{file}: {fault}; `everindex rx write -h` shows what a result is"
         ) from error
+    if result.id != record:
+        raise click.BadParameter(f"{file} is the result of the record {result.id}, not of {record}")
     answer = records.write_back(result).model_dump(mode="json")
     if as_json:
         print_json(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pipelines.errors import AlreadyRunningError
 from workers.vault_paths import cannot_be_written
 
 _LOCK_FILE = "watch.lock"
+_LOOK_SECONDS = 0.05
 _WRITERS_FILE = "notes.lock"
 
 
@@ -27,20 +29,25 @@ def is_watched(state: Path) -> bool:
 
 
 @contextmanager
-def only_one(state: Path) -> Iterator[None]:
-    """Hold the lock of a state folder's watcher. Raises AlreadyRunningError, StateError."""
+def only_one(state: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a state folder's watcher. Raises AlreadyRunningError after `patience` seconds, StateError."""
+    until = time.monotonic() + patience
     try:
         file = (state / _LOCK_FILE).open("a")
     except OSError as error:
         raise cannot_be_written(state, error) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunningError(
-                f"this vault is already being watched (state folder {state}), so what is saved is indexed by "
-                "itself; `everindex status --wait` returns when all of it is"
-            ) from None
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise AlreadyRunningError(
+                        f"this vault is already being watched (state folder {state}), so what is saved is indexed by "
+                        "itself; `everindex status --wait` returns when all of it is"
+                    ) from None
+            time.sleep(_LOOK_SECONDS)
         yield
 
 

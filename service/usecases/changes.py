@@ -120,7 +120,7 @@ def _write_again(view: View, identity: str, folder: str, data: bytes) -> Written
     if replace_if_unchanged(root, raw, before, data, resources.place.displaced) is not None:
         raise changed
     written = _written(path, "replaced", _recorded(resources, path, before, data))
-    _remember(resources, identity, path, _hash(data))
+    _remember(resources, identity, path, _hash(data))  # what the operator undoes is not replaced again
     return written
 
 
@@ -366,7 +366,7 @@ def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
     """
     began, resources = time.monotonic(), view.resources
     file = find_note_file(view, path)
-    with _INDEXING, only_one(resources.place.state):
+    with _INDEXING, only_one(resources.place.state, PATIENCE_SECONDS):
         resources.check_models()
         is_quiet, _ = look_at(resources, file.key, force=force)
         cache = resources.cache(file.domain)

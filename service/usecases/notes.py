@@ -252,7 +252,9 @@ def find_note_file(view: View, path: str) -> NoteFile:
         if view.audience.sees_all or _is_seen(view, found):
             return found
     elif view.audience.sees_all:
-        known = why(path, root, registry, rules, {})
+        # Of a folder the indexes know whether there are notes in it; of a file only the disk counts.
+        caches = {} if files.is_note(key) else {domain.slug: cache for domain, cache in view.readers()}
+        known = why(path, root, registry, rules, caches)
         raise NoteNotFoundError(standing_of(known), known)
     raise view.no_such_note(key)
 

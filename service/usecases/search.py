@@ -476,7 +476,7 @@ def _unobserved(_stage: str, _seconds: float) -> None:
 
 def _require_words(*phrasings: Question) -> None:
     for one in phrasings:
-        if one.is_list:
+        if one.is_list or not one.text.strip():
             raise FilterError(
                 f"{one.typed!r} has no words to search for; give filters apart from the phrasings"
             )

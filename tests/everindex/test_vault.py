@@ -56,6 +56,7 @@ ANSWERED = {
 }  # fmt: skip
 REFUSED = {
     "an unknown filter": (FilterError, lambda vault: vault.search("market", colour="red")),
+    "no filter but a parameter": (FilterError, lambda vault: vault.search("market", q="x")),
     "another's name": (FilterError, lambda vault: vault.search("market", top_k=3)),
     "no value": (FilterError, lambda vault: vault.search("market", path=[])),
     "no date": (FilterError, lambda vault: vault.context("market", since="soon")),

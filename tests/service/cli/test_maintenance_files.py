@@ -116,6 +116,14 @@ def test_what_is_for_files_is_refused_for_a_vault_and_the_reverse(index, words, 
     assert said in done.stderr
 
 
+def test_a_folder_of_a_vault_is_not_made_a_vault_of_its_own(settings, vault):
+    (vault / "Garden").mkdir(exist_ok=True)
+    done = CliRunner().invoke(app, ["index", str(vault / "Garden"), "--state", str(settings.state)])
+    assert done.exit_code == 2
+    assert "Garden is a folder of the vault" in " ".join(done.stderr.split())
+    assert not (vault / "Garden/.everindex").exists()
+
+
 def test_a_single_folder_is_a_vault(settings, vault):
     done = CliRunner().invoke(app, ["index", str(vault), "--state", str(settings.state)])
     assert "2 as they were" in done.stdout

@@ -550,7 +550,12 @@ def test_what_the_prompt_for_deep_retrieval_has_an_agent_run_works(everindex):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("[]", "not an object"), ("3", "not an object"), ('{"citation": []}', "citation: Extra")],
+    [
+        ("[]", "not an object"),
+        ("3", "not an object"),
+        ('{"citation": []}', "citation: Extra"),
+        ('{"id": "b"}', "of the record b"),
+    ],
 )
 def test_a_result_that_is_not_understood_is_a_usage_error(everindex, text, said):
     code, output = everindex("rx", "write", "0123456789ab", "-", text=text)

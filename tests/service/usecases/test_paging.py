@@ -137,8 +137,9 @@ def test_the_pages_of_several_phrasings_are_one_list(questions):
 
 
 def test_a_phrasing_has_words(questions):
-    with pytest.raises(FilterError, match="'tag:x' has no words to search for"):
-        questions.search(read_question("heron"), 4, also=[read_question("tag:x")])
+    for typed in ("tag:x", "  "):
+        with pytest.raises(FilterError, match=f"'{typed}' has no words to search for"):
+            questions.search(read_question("heron"), 4, also=[read_question(typed)])
 
 
 def test_phrasings_are_given_in_the_address_or_in_a_body(browser):
