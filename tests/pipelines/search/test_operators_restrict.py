@@ -260,9 +260,10 @@ def _words(text):
 
 
 def _has(text, phrase):
-    """Say whether a block of a text has these words in a row."""
-    blocks = map(_words, text.split("\n\n"))
-    return any(words[at : at + len(phrase)] == phrase for words in blocks for at in range(len(words)))
+    """Say whether a sentence of a text has these words in a row."""
+    # After a short word a dot may be that of an abbreviation, so no sentence of these notes ends with one.
+    sentences = map(_words, re.split(r"\n\n|。", text))
+    return any(words[at : at + len(phrase)] == phrase for words in sentences for at in range(len(words)))
 
 
 _texts = {path: text for path, text in NOTES.items() if not text.startswith("---") and path != "letters.md"}
