@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -27,7 +26,7 @@ from pipelines.vault.atomic import file_bytes
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS
 from service.usecases.memory import memory_counts
-from service.usecases.operations import Operations
+from service.usecases.operations import Operations, percentile
 from service.usecases.status import uncounted
 
 _STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
@@ -55,8 +54,8 @@ class SearchTimes:
 
     def p95(self) -> float | None:
         """Return the 95th percentile of the latest searches in seconds; None before any."""
-        latest = sorted(self._latest)
-        return latest[math.ceil(0.95 * len(latest)) - 1] if latest else None
+        latest = list(self._latest)
+        return percentile(latest, 0.95) if latest else None
 
 
 class Facts(Collector):

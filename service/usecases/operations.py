@@ -312,7 +312,7 @@ class Operations:
             texts_per_s=speed.value.texts_per_s if speed else None,
             saves=len(saved),
             saved_median_s=round(median(saved), 3) if saved else None,
-            saved_p95_s=round(_percentile(saved, 0.95), 3) if saved else None,
+            saved_p95_s=round(percentile(saved, 0.95), 3) if saved else None,
         )
 
     def watcher(self) -> WatcherState | None:
@@ -432,6 +432,6 @@ def _since(at: str) -> float:
     return round(seconds_since(at), 1)
 
 
-def _percentile(values: list[float], share: float) -> float:
+def percentile(values: list[float], share: float) -> float:
     """Return the least value that a share of all does not exceed (the nearest rank)."""
     return sorted(values)[math.ceil(share * len(values)) - 1]

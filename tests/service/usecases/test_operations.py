@@ -28,7 +28,7 @@ from queue_config.settings import Settings
 from service.http.errors import add_problems
 from service.http.routes_ops import add_operations
 from service.usecases.maintenance import index_once
-from service.usecases.operations import BOUNDS, Operations, _percentile
+from service.usecases.operations import BOUNDS, Operations, percentile
 from service.usecases.search import View
 from service.usecases.status import find_problems
 from tests.consumer import work
@@ -174,7 +174,7 @@ def test_a_damaged_cache_is_named_and_silences_nothing(resources, operator):
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=50), st.floats(0.01, 1))
 def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(values, share):
-    found = _percentile(values, share)
+    found = percentile(values, share)
     assert found in values
     assert sum(value <= found for value in values) >= share * len(values) - 1e-9
     assert sum(value < found for value in values) < share * len(values)
