@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from pipelines.errors import AlreadyRunningError
 from workers.vault_paths import cannot_be_written
@@ -32,11 +33,7 @@ def is_watched(state: Path) -> bool:
 def only_one(state: Path, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of a state folder's watcher. Raises AlreadyRunningError after `patience` seconds, StateError."""
     until = time.monotonic() + patience
-    try:
-        file = (state / _LOCK_FILE).open("a")
-    except OSError as error:
-        raise cannot_be_written(state, error) from error
-    with file:
+    with _opened(state, _LOCK_FILE) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,10 +51,13 @@ def only_one(state: Path, patience: float = 0.0) -> Iterator[None]:
 @contextmanager
 def one_writer(state: Path) -> Iterator[None]:
     """Wait for the lock under which programs write notes, and hold it. Raises StateError."""
-    try:
-        file = (state / _WRITERS_FILE).open("a")
-    except OSError as error:
-        raise cannot_be_written(state, error) from error
-    with file:
+    with _opened(state, _WRITERS_FILE) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _opened(state: Path, name: str) -> TextIO:
+    try:
+        return (state / name).open("a")
+    except OSError as error:
+        raise cannot_be_written(state, error) from error
