@@ -133,8 +133,8 @@ class StoredGraph:
 class RankedBy:
     """How a domain was ranked: the settings, and the methods that were used.
 
-    `slow_pairs`: Louvain's method took too long for so many pairs of linked notes, at the time `slow_at` (in seconds
-    since 1970).
+    `slow_pairs`: the number of pairs of linked notes for which Louvain's method last took too long, at the time
+    `slow_at` (in seconds since 1970).
     """
 
     settings: str

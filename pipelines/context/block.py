@@ -399,7 +399,7 @@ def _density(unit: Candidate, tokens: int) -> float:
 def _best_notes(
     candidates: Sequence[Candidate], most: int, of_domains: Mapping[str, int]
 ) -> set[tuple[str, str]]:
-    """Return the notes with the best passages: at most so many `of_domains`, and at most `most` of all others.
+    """Return the notes with the best passages, at most `most`; a domain in `of_domains` has a limit of its own.
 
     The source document's file filter takes the largest sums; here these would be those of the longest notes.
     """

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pipelines.graph.centrality import LinkGraph
 
 SEED = 1
-# So many pairs take 15 ms; a process of their own would take 0.3 s to start.
+# Up to this many pairs of linked notes, Louvain's method runs in this process: it takes at most about 15 ms, and
+# starting a process takes 0.3 s.
 _FEW_PAIRS = 1_000
 
 
