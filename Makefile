@@ -20,7 +20,7 @@ $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV) (1.5 to 5 GB, some minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --editable '.[documents,code]'
+	@$(BIN)/pip install --quiet --editable '.[all]'
 	@$(BIN)/python -m compileall -q everindex service workers pipelines queue_config
 	@touch $@
 

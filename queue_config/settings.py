@@ -144,11 +144,6 @@ class Settings(BaseSettings):
     embedding_context: Literal["off", "title", "breadcrumb"] | None = Field(
         default=None, description="overrides every domain's embedding_context; default: each domain's own"
     )
-    embedding_backend: Literal["torch", "openvino"] = Field(
-        default="torch",
-        validation_alias=_plain("embedding_backend"),
-        description="the library that runs the model; openvino needs everindex[openvino]",
-    )
     domain: str | None = Field(
         default=None,
         validation_alias=_plain("domain"),

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.embedder import Embedder, Library
 from pipelines.embedding.models import ModelInfo
 from workers.resources import Embedders
 
-_LOADED: dict[tuple[ModelInfo, Path | None], Embedder] = {}
+_LOADED: dict[tuple[ModelInfo, Library], Embedder] = {}
 
 
-def _load_once(info: ModelInfo, *, threads: int, openvino: Path | None = None) -> Embedder:
-    loaded = _LOADED.get((info, openvino))
+def _load_once(info: ModelInfo, *, threads: int, library: Library = "numpy") -> Embedder:
+    loaded = _LOADED.get((info, library))
     if loaded is None or loaded.is_broken:
-        loaded = _LOADED[info, openvino] = Embedder(info, threads=threads, openvino=openvino)
+        loaded = _LOADED[info, library] = Embedder(info, threads=threads, library=library)
     loaded.use_threads(threads)
     loaded._vector_of_question.cache_clear()  # a model that was just loaded has no vector of an earlier question
     return loaded

@@ -20,8 +20,6 @@ FULLEST_FOLDER = 20
 NEIGHBOURS = 17
 FULL_FOLDERS = {"service.cli": 21, "service.usecases": 21}
 BOUNDARIES = {
-    "pipelines.embedding.bert": "a library: torch",
-    "pipelines.embedding.openvino": "a library: optimum, with OpenVINO",
     "pipelines.graph.louvain": "a process of its own, and a library: networkx",
     **dict.fromkeys(
         ("pipelines.cache.filters", "pipelines.cache.search"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from pipelines.embedding.embedder import Embedder
 
 WORDS = (
@@ -50,6 +52,8 @@ def build_tiny_model(folder: Path) -> Path:
     return tiny
 
 
-def break_in_memory(embedder: Embedder) -> None:
-    """Spoil the weights of a loaded model, as damaged memory does."""
-    embedder._model._words.fill_(float("nan"))  # type: ignore[attr-defined]
+def break_in_memory(embedder: Embedder, token: int | None = None) -> None:
+    """Spoil the weights of a model that numpy has loaded, as damaged memory does: those of a token, or of all."""
+    words = np.array(embedder._model._words)  # type: ignore[attr-defined]
+    words[slice(None) if token is None else token] = np.nan
+    embedder._model._words = words  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from pipelines.cache.schema import CacheMeta, check_model
 from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.embedder import Embedder, Library
 from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import (
     CacheError,
@@ -103,13 +103,18 @@ class Stores:
 
 
 LAST_QUERY_FILE = "last-query"
-OPENVINO_FOLDER = "openvino"
 # How long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
+# From here on, loading torch and computing with it takes less time than numpy needs.
+_MANY_TEXTS = 100
+
+
+def _none() -> int:
+    return 0
 
 
 class Embedders:
-    """A process's loaded models by name; each is loaded at first use.
+    """A process's loaded models by name; each is loaded at first use, by numpy, or by torch when many texts wait.
 
     `find` returns the information about a model. `workers` returns the known worker processes and whether each lives.
     """
@@ -119,33 +124,39 @@ class Embedders:
         folder: Path,
         find: Callable[[str], ModelInfo],
         workers: Callable[[], Mapping[str, bool]],
-        *,
-        openvino: bool,
     ) -> None:
         self._folder = folder
         self._find = find
         self._workers = workers
-        self._openvino = folder / OPENVINO_FOLDER if openvino else None
         self._loading = threading.Lock()
         self._loaded: dict[str, Embedder] = {}
+        self._wanted: dict[str, Library] = {}
 
     def get(self, model: str, threads: int | None = None) -> Embedder:
-        """Return the loaded model of that name; loading takes seconds. A broken one is loaded again."""
+        """Return the loaded model of that name. A broken one is loaded again."""
         with self._loading:
-            if not self.has_loaded(model):
-                embedder = Embedder(
-                    self._find(model), threads=threads or self.threads(), openvino=self._openvino
-                )
-                if embedder.warning:
-                    log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
-                self._loaded[model] = embedder
-            return self._loaded[model]
+            return self._get(model, threads, self._wanted.get(model, "numpy"))
 
-    def bulk(self, model: str) -> Embedder:
-        """Return the loaded model of that name, set to the number of threads that bulk work may use now."""
-        embedder = self.get(model)
+    def bulk(self, model: str, texts: Callable[[], int] = _none) -> Embedder:
+        """Return the loaded model, set to the number of threads that bulk work may use now, in torch for many texts.
+
+        Loading torch takes seconds.
+        """
+        with self._loading:
+            wanted = self._wanted.get(model, "numpy")
+            if wanted == "numpy" and texts() >= _MANY_TEXTS:
+                wanted = "torch"
+            embedder = self._get(model, self.threads(), wanted)
         embedder.use_threads(self.threads())
         return embedder
+
+    def _get(self, model: str, threads: int | None, wanted: Library) -> Embedder:
+        if not self.has_loaded(model) or self._wanted[model] != wanted:
+            embedder = Embedder(self._find(model), threads=threads or self.threads(), library=wanted)
+            if embedder.warning:
+                log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
+            self._loaded[model], self._wanted[model] = embedder, wanted
+        return self._loaded[model]
 
     def has_loaded(self, model: str) -> bool:
         """Say whether the model of that name is already loaded, and works."""
@@ -238,9 +249,7 @@ class Resources:
         self._formats: tuple[FormatName, ...] | None = None
         self.stores = Stores(self.place.state)
         self.sandbox = Sandbox()
-        self.embedders = Embedders(
-            self.place.state, self._recorded, self.workers, openvino=settings.embedding_backend == "openvino"
-        )
+        self.embedders = Embedders(self.place.state, self._recorded, self.workers)
         # Owners of work that a failing disk ended before it could release its leases.
         self.broken_off: set[str] = set()
         self._unlogged = Trouble("the log by note cannot be written; notes are indexed without it")
@@ -432,7 +441,7 @@ class Resources:
             or chosen_chunking(self.settings, self._recorded(cache.meta.model), domain),
             owner=f"{process_name()}#{secrets.token_hex(4)}",
             present=self.present,
-            encoder=lambda: self.embedders.bulk(cache.meta.model),
+            encoder=lambda: self.embedders.bulk(cache.meta.model, cache.vectors.pending),
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self.siblings(cache.path),
             kept=lambda: self._kept_with(cache.meta.model),

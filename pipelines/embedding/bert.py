@@ -1,56 +1,87 @@
-"""Compute BERT models directly, without the libraries that take seconds to import.
+"""Compute BERT models in numpy, which loads them in a fraction of a second and needs neither torch nor its memory.
 
-Only models that are known to be plain BERT are loaded here, such as the embedded model and bge. Every other model
-goes through sentence-transformers (`pipelines/embedding/sentence_transformer.py`).
+Only models that are known to be plain BERT are computed here: the two that come with Everindex, and such as bge.
+Every other one needs sentence-transformers (`pipelines/embedding/sentence_transformer.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from safetensors.torch import load_file
-from tokenizers import Tokenizer
-from torch.nn import functional
+from threadpoolctl import threadpool_limits
 
-from pipelines.embedding.models import read_json
-from pipelines.model import Precision
+Floats = npt.NDArray[np.float32]
+Weights = Mapping[str, Floats]
+"""Tensors by the names that BERT's authors gave them, without those of the words."""
 
-_LIKE = 0.02  # relative to the largest number: bfloat16 has eight bits of precision
-_FEWEST_ROWS = 8
-_Weights = dict[str, torch.Tensor]
 _Group = tuple[slice, int, int]
-_Computation = Callable[[torch.Tensor], torch.Tensor]
+# Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: of erf, with an error below 1.5e-7.
+_ERF = tuple(np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
+_ERF_P = np.float32(0.3275911)
+_ROOT_HALF = np.float32(np.sqrt(0.5))
+_HALF = np.float32(0.5)
+_DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
 
 
-def _linear(weight: torch.Tensor, bias: torch.Tensor) -> _Computation:
-    """Return a linear layer; its weights are laid out for the processor if that gives the same products."""
-    probe = weight[:8]
-    expected = functional.linear(probe, weight, bias)
-    try:
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001 - it has no public name
-        if (_product(probe, packed, bias) - expected).abs().max() <= _LIKE * expected.abs().max():
-            return partial(_product, packed=packed, bias=bias)
-    except (RuntimeError, AttributeError):
-        pass  # a machine or a build without these operations
-    return partial(functional.linear, weight=weight, bias=bias)
+class Words(Protocol):
+    """The vectors of the vocabulary; only those asked for are read."""
+
+    def __getitem__(self, ids: npt.NDArray[np.int64], /) -> npt.NDArray[np.floating]:
+        """Return the vectors of some tokens: shape (len(ids), dimension)."""
 
 
-def _product(inputs: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 - what torch uses for compiled models
-        inputs, packed, bias, "none", [], ""
-    )
-    return product
+class Tokenizer(Protocol):
+    """Splits texts into tokens, by number."""
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each text with the model's own, at most as many as the window has."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, whole and without the model's own tokens."""
 
 
-def _norm(weight: torch.Tensor, bias: torch.Tensor, eps: float) -> _Computation:
-    return partial(functional.layer_norm, normalized_shape=weight.shape, weight=weight, bias=bias, eps=eps)
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a model's weights do not say of its computation; `pooling` is `mean` or `cls`."""
+
+    layers: int
+    heads: int
+    epsilon: float
+    pooling: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    weight: Floats
+    bias: Floats
+
+    def __call__(self, inputs: Floats) -> Floats:
+        product = inputs @ self.weight.T
+        product += self.bias
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    weight: Floats
+    bias: Floats
+    epsilon: np.float32
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Normalise rows in place (arXiv 1607.06450)."""
+        rows -= rows.mean(axis=1, keepdims=True)
+        variance = np.einsum("ij,ij->i", rows, rows) / np.float32(rows.shape[1])
+        rows *= (1 / np.sqrt(variance + self.epsilon))[:, np.newaxis]
+        rows *= self.weight
+        rows += self.bias
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,80 +89,84 @@ class _Layer:
     """Self-attention and a perceptron (arXiv 1706.03762), normalised after each; GELU as in arXiv 1810.04805."""
 
     heads: int
-    attention: _Computation
-    attended: _Computation
-    attended_norm: _Computation
-    up: _Computation
-    down: _Computation
-    norm: _Computation
+    attention: _Linear
+    attended: _Linear
+    attended_norm: _Norm
+    up: _Linear
+    down: _Linear
+    norm: _Norm
 
-    def __call__(self, hidden: torch.Tensor, groups: Sequence[_Group]) -> torch.Tensor:
-        parts, found = self.attention(hidden), torch.zeros_like(hidden)
+    def __call__(self, hidden: Floats, groups: Sequence[_Group]) -> Floats:
+        parts, found = self.attention(hidden), np.empty_like(hidden)
+        width = hidden.shape[1] // self.heads
         for rows, texts, length in groups:
-            shape = texts, length, 3, self.heads, hidden.shape[1] // self.heads
-            query, key, value = parts[rows].view(shape).permute(2, 0, 3, 1, 4)
-            attended = functional.scaled_dot_product_attention(query, key, value)
-            found[rows] = attended.transpose(1, 2).reshape(texts * length, hidden.shape[1])
-        hidden = self.attended_norm(self.attended(found) + hidden)
-        return self.norm(self.down(functional.gelu(self.up(hidden))) + hidden)
+            shape = texts, length, 3, self.heads, width
+            query, key, value = parts[rows].reshape(shape).transpose(2, 0, 3, 1, 4)
+            weights = query @ key.swapaxes(-1, -2)
+            weights *= np.float32(width**-0.5)
+            weights -= weights.max(axis=-1, keepdims=True)
+            np.exp(weights, out=weights)
+            weights /= weights.sum(axis=-1, keepdims=True)
+            found[rows] = (weights @ value).transpose(0, 2, 1, 3).reshape(texts * length, -1)
+        attended = self.attended(found)
+        attended += hidden
+        hidden = self.attended_norm(attended)
+        out = self.down(_gelu(self.up(hidden)))
+        out += hidden
+        return self.norm(out)
+
+
+def _gelu(x: Floats) -> Floats:
+    """Return max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2, which is x Phi(x)."""
+    size = np.abs(x)
+    z = size * _ROOT_HALF
+    t = 1 / (_ERF_P * z + 1)
+    tail = t * _ERF[0]
+    for coefficient in _ERF[1:]:
+        tail += coefficient
+        tail *= t
+    z *= z
+    tail *= np.exp(np.negative(z, out=z), out=z)
+    tail *= size
+    tail *= _HALF
+    np.maximum(x, 0, out=x)
+    x -= tail
+    return x
 
 
 class Bert:
-    """A BERT model and its tokenizer, on the CPU."""
+    """A BERT model and its tokenizer."""
 
     device = "cpu"
     side_by_side = True
 
-    def __init__(self, folder: Path, window: int, pooling: str, precision: Precision) -> None:
-        """Load a model's files; raises whatever their libraries raise."""
-        config, dtype = read_json(folder / "config.json"), getattr(torch, precision)
-        weights = {_named(name): w.to(dtype) for name, w in load_file(folder / "model.safetensors").items()}
-        eps = config.get("layer_norm_eps", 1e-12)
-        self._words = weights["embeddings.word_embeddings.weight"]
+    def __init__(self, weights: Weights, words: Words, shape: Shape, tokenizer: Tokenizer) -> None:
+        """Prepare the layers. Raises KeyError for weights under other names, ValueError for those of other shapes."""
+        # One thread per batch: BLAS would let its own wait for the cores that other processes use.
+        threadpool_limits(1, user_api="blas")
+        self._words = words
         # Every token has type 0, because texts come alone and not in pairs.
         kind = weights["embeddings.token_type_embeddings.weight"][0]
         self._places = weights["embeddings.position_embeddings.weight"] + kind
-        self._norm = _norm(weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"], eps)
-        self._layers = list(_layers(weights, config["num_hidden_layers"], config["num_attention_heads"], eps))
-        self._pooling = pooling
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(window)
+        self._norm = _norm(weights, "embeddings.LayerNorm", shape.epsilon)
+        self._layers = [_layer(weights, f"encoder.layer.{at}", shape) for at in range(shape.layers)]
+        self._pooling = shape.pooling
+        self.tokens = tokenizer.tokens
+        self.count = tokenizer.count
 
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Split texts into tokens, at most as many per text as the window has."""
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, whole and without the model's own tokens."""
-        found = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [len(one.ids) + sum(len(more.ids) for more in one.overflowing) for one in found]
-
-    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Floats:  # noqa: ARG002 - torch's need it
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
-        torch.set_num_threads(threads)  # applies to the calling thread
-        with torch.inference_mode():
-            return np.asarray(self._forward(batch).numpy(), np.float32)
-
-    def _forward(self, batch: Sequence[Sequence[int]]) -> torch.Tensor:
-        # The tokens of all texts are concatenated, so only the end is padded.
-        count = sum(map(len, batch))
-        ids, places = torch.zeros((2, _rows(count)), dtype=torch.int64)
-        ids[:count] = torch.tensor([token for tokens in batch for token in tokens])
-        places[:count] = torch.tensor([place for tokens in batch for place in range(len(tokens))])
-        hidden = self._norm(
-            functional.embedding(ids, self._words) + functional.embedding(places, self._places)
-        )
+        # The tokens of all texts are concatenated: nothing is padded.
+        ids = np.array([token for tokens in batch for token in tokens], np.int64)
+        places = np.concatenate([np.arange(len(tokens)) for tokens in batch])
         groups = list(_groups(batch))
-        for layer in self._layers:
-            hidden = layer(hidden, groups)
-        found = [hidden[rows].view(texts, length, -1).float() for rows, texts, length in groups]
-        return torch.cat([of[:, 0] if self._pooling == "cls" else of.mean(1) for of in found])
-
-
-def _named(weight: str) -> str:
-    """Return a weight's name; some versions name the weights of a normalisation as BERT's authors did."""
-    return weight.replace(".gamma", ".weight").replace(".beta", ".bias")
+        # What is not finite at the end is refused by whoever asked.
+        with np.errstate(all="ignore"):
+            hidden = self._norm(self._words[ids].astype(np.float32) + self._places[places])
+            for layer in self._layers:
+                hidden = layer(hidden, groups)
+            found = [hidden[rows].reshape(texts, length, -1) for rows, texts, length in groups]
+            return np.concatenate([of[:, 0] if self._pooling == "cls" else of.mean(axis=1) for of in found])
 
 
 def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:
@@ -143,26 +178,84 @@ def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:
         start += count * length
 
 
-def _rows(count: int) -> int:
-    """Round up the row count, because oneDNN compiles and caches a kernel per shape."""
-    step: int = max(_FEWEST_ROWS, 2 ** (count.bit_length() - 4))
-    return -(-count // step) * step
+def _norm(weights: Weights, name: str, epsilon: float) -> _Norm:
+    return _Norm(weights[f"{name}.weight"], weights[f"{name}.bias"], np.float32(epsilon))
 
 
-def _layers(weights: _Weights, count: int, heads: int, eps: float) -> Iterator[_Layer]:
-    for number in range(count):
+def _layer(weights: Weights, name: str, shape: Shape) -> _Layer:
+    def linear(*parts: str) -> _Linear:
+        """Return several linear layers as one product; a single one stays where it is mapped."""
+        each = [_Linear(weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"]) for part in parts]
+        if len(each) == 1:
+            return each[0]
+        return _Linear(np.concatenate([a.weight for a in each]), np.concatenate([a.bias for a in each]))
 
-        def named(name: str, own: str = f"encoder.layer.{number}") -> tuple[torch.Tensor, torch.Tensor]:
-            return weights[f"{own}.{name}.weight"], weights[f"{own}.{name}.bias"]
-
-        # One matrix product instead of three.
-        three = [named(f"attention.self.{part}") for part in ("query", "key", "value")]
-        yield _Layer(
-            heads,
-            _linear(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
-            _linear(*named("attention.output.dense")),
-            _norm(*named("attention.output.LayerNorm"), eps),
-            _linear(*named("intermediate.dense")),
-            _linear(*named("output.dense")),
-            _norm(*named("output.LayerNorm"), eps),
+    attention = linear(*(f"attention.self.{part}" for part in ("query", "key", "value")))
+    if len(attention.weight) % (3 * shape.heads):
+        raise ValueError(
+            f"{len(attention.weight) // 3} dimensions cannot be divided among {shape.heads} heads"
         )
+    return _Layer(
+        shape.heads,
+        attention,
+        linear("attention.output.dense"),
+        _norm(weights, f"{name}.attention.output.LayerNorm", shape.epsilon),
+        linear("intermediate.dense"),
+        linear("output.dense"),
+        _norm(weights, f"{name}.output.LayerNorm", shape.epsilon),
+    )
+
+
+# Models in the format of sentence-transformers.
+
+
+class WordPieces:
+    """The tokenizer of a model's folder."""
+
+    def __init__(self, folder: Path, window: int) -> None:
+        """Load it; raises whatever its library raises."""
+        import tokenizers  # noqa: PLC0415 - the light installation has none, and needs none for its own model
+
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(window)
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each text with the model's own, at most as many as the window has."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, whole and without the model's own tokens."""
+        found = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [len(one.ids) + sum(len(more.ids) for more in one.overflowing) for one in found]
+
+
+def load_bert(folder: Path, window: int, pooling: str) -> Bert:
+    """Load a model's files. Raises KeyError for weights under other names, OSError, ValueError for other files."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    mapped = _map_tensors(folder / "model.safetensors")
+    words = mapped.pop("embeddings.word_embeddings.weight")
+    weights = {name: np.asarray(tensor, np.float32) for name, tensor in mapped.items()}
+    epsilon = config.get("layer_norm_eps", 1e-12)
+    shape = Shape(config["num_hidden_layers"], config["num_attention_heads"], epsilon, pooling)
+    return Bert(weights, words, shape, WordPieces(folder, window))
+
+
+def _map_tensors(path: Path) -> dict[str, npt.NDArray[np.floating]]:
+    """Map a file of safetensors: what is read is in memory once for all processes. Raises OSError, ValueError.
+
+    https://huggingface.co/docs/safetensors: the length of the header in 8 bytes, the header in JSON, the tensors.
+    Some versions name the weights of a normalisation as BERT's authors did.
+    """
+    file = np.memmap(path, np.uint8, mode="r")
+    start = 8 + int.from_bytes(file[:8].tobytes(), "little")
+    header = json.loads(file[8:start].tobytes())
+    return {
+        name.replace(".gamma", ".weight").replace(".beta", ".bias"): file[start:][
+            slice(*said["data_offsets"])
+        ]
+        .view(_DTYPES[said["dtype"]])
+        .reshape(said["shape"])
+        for name, said in header.items()
+        if said.get("dtype") in _DTYPES
+    }

@@ -1,4 +1,4 @@
-"""Encode texts into unit vectors, in batches of similar length, with the fastest available backend."""
+"""Encode texts into unit vectors, in batches of similar length, by numpy or by torch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Protocol
+from importlib.util import find_spec
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.embedding.bert import load_bert
 from pipelines.embedding.models import ModelInfo, check_weights, pooling_of_bert
+from pipelines.embedding.packed import load_packed
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.model import Precision
 
@@ -29,10 +31,11 @@ _CLOSE_ENOUGH = 0.999
 _QUESTIONS_KEPT = 500
 
 Vectors = npt.NDArray[np.float32]
+Library = Literal["numpy", "torch"]
 
 
 class Model(Protocol):
-    """A backend that computes vectors on a `device`; `side_by_side`: several batches in parallel are faster."""
+    """What computes vectors on a `device`; `side_by_side`: several batches in parallel are faster."""
 
     device: str
     side_by_side: bool
@@ -50,13 +53,13 @@ class Model(Protocol):
 class Embedder:
     """A loaded model. Several threads may use it; if `side_by_side` is false, they take turns.
 
-    `precision` says how it computes: bfloat16 if the processor supports it and the vectors agree with float32's, with
-    ", OpenVINO" added for that backend. `warning` says why float32 is used although the processor supports bfloat16.
-    `is_broken` says that it returns bad vectors even for the texts that it embedded when it was loaded.
+    `library` is what computes it, `precision` how: torch in bfloat16 if the processor supports it and the vectors
+    agree with float32's. `warning` says why float32 is used although the processor supports bfloat16. `is_broken`
+    says that it returns bad vectors even for the texts that it embedded when it was loaded.
     """
 
-    def __init__(self, info: ModelInfo, *, threads: int, openvino: Path | None = None) -> None:
-        """Load a model, with OpenVINO if a folder for its exports is given.
+    def __init__(self, info: ModelInfo, *, threads: int, library: Library = "numpy") -> None:
+        """Load a model with the library that is asked for, or with the other one where that cannot.
 
         Raises ModelUnavailableError.
         """
@@ -64,19 +67,19 @@ class Embedder:
         # Spinning threads become four times slower as soon as other processes want the CPU.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.info = info
+        self.library = library
+        self.precision: Precision = "float32"
         self.warning: str | None = None
         self.is_broken = False
         # Held while work is given to the pool or the pool is replaced; held for the whole computation without
         # side_by_side.
         self._turn = threading.Lock()
-        self._openvino = openvino
         self._threads = threads
         self._pool = ThreadPoolExecutor(1)
-        self._computes: Precision = "float32"
         self._vector_of_question = lru_cache(_QUESTIONS_KEPT)(self._encode_question)
         self._check()
         exact = self._load("float32")
-        if self.device != "cpu" or _processor_has_bfloat16():
+        if self.library == "torch" and (self.device != "cpu" or _processor_has_bfloat16()):
             self._try_bfloat16(exact)
 
     def _check(self) -> None:
@@ -93,32 +96,23 @@ class Embedder:
 
         Raises ModelUnavailableError, BadVectorError.
         """
-        info, openvino = self.info, self._openvino
-        way_out = (
-            f"remove {openvino} to export it again, or set EMBEDDING_BACKEND=torch"
-            if openvino
-            else "download it again or choose another with EMBEDDING_MODEL"
-        )
+        info = self.info
         try:
-            self._model = _load_fastest(info, openvino, precision)
+            self.library, self._model = _load_model(info, self.library, precision)
             self._share_out(self._threads)
             return self._compute(_PROBES)
         except (ModelUnavailableError, BadVectorError):
             raise
-        except Exception as error:  # each backend has its own errors; all mean the same to the user
+        except Exception as error:  # each library has its own errors; all mean the same to the user
             raise ModelUnavailableError(
-                f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); {way_out}"
+                f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); "
+                "download it again or choose another with EMBEDDING_MODEL"
             ) from error
 
     @property
     def device(self) -> str:
         """The device that it computes on: `cpu` or `cuda`."""
         return self._model.device
-
-    @property
-    def precision(self) -> str:
-        """How it computes, as text for people."""
-        return f"{self._computes}, OpenVINO" if self._openvino else self._computes
 
     def _try_bfloat16(self, exact: Vectors) -> None:
         """Compute in bfloat16 if its vectors agree with those of float32."""
@@ -128,7 +122,7 @@ class Embedder:
         except BadVectorError:
             cosine = 0.0
         if cosine >= _CLOSE_ENOUGH:
-            self._computes = "bfloat16"
+            self.precision = "bfloat16"
         else:
             self._load("float32")
             self.warning = (
@@ -154,11 +148,11 @@ class Embedder:
         return self._model.count(texts)
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts unchanged: shape (len(texts), dimension), unit length.
+        """Encode texts with the model's prefix of passages: shape (len(texts), dimension), unit length.
 
         Raises BadVectorError if a text is the cause, ModelUnavailableError if the model is broken.
         """
-        return self._encode(texts)
+        return self._encode([self.info.passage_prefix + text for text in texts])
 
     def encode_query(self, query: str) -> Vectors:
         """Encode one question with the model's query prefix: shape (dimension,), read-only.
@@ -216,22 +210,34 @@ class Embedder:
         return _unit(out, self.info.name)
 
 
-def _load_fastest(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:
-    """Load a model with the fastest backend that supports it; each backend imports only what it needs."""
-    if openvino:
-        from pipelines.embedding.openvino import load_openvino  # noqa: PLC0415
+def _load_model(info: ModelInfo, library: Library, precision: Precision) -> tuple[Library, Model]:
+    """Load a model with a library, or with the other one where that cannot; return also which did.
 
-        return load_openvino(info.name, info.folder, openvino, info.window, precision)
-    import torch  # noqa: PLC0415
+    Raises ModelUnavailableError, and whatever the libraries raise.
+    """
+    has_torch = find_spec("sentence_transformers") is not None
+    if library == "numpy" or not has_torch:
+        if info.is_packed:
+            return "numpy", load_packed(info.weights)
+        if pooling := pooling_of_bert(info.folder):
+            with suppress(KeyError):  # its weights have other names, which transformers may know
+                return "numpy", load_bert(info.folder, info.window, pooling)
+    if not has_torch:
+        raise ModelUnavailableError(
+            f"the model {info.name!r} needs sentence-transformers, which is not installed; install "
+            "everindex[models], or choose another with EMBEDDING_MODEL"
+        )
+    return "torch", _load_torch(info, precision)
 
-    from pipelines.embedding.bert import Bert  # noqa: PLC0415
+
+def _load_torch(info: ModelInfo, precision: Precision) -> Model:
+    import torch  # noqa: PLC0415 - it takes a second and 200 MB, and a process that only asks never needs it
+
+    from pipelines.embedding.sentence_transformer import load_any, load_packed_bert  # noqa: PLC0415 - likewise
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu" and (pooling := pooling_of_bert(info.folder)):
-        with suppress(KeyError):  # its weights have other names, which transformers may know
-            return Bert(info.folder, info.window, pooling, precision)
-    from pipelines.embedding.sentence_transformer import load_any  # noqa: PLC0415
-
+    if info.is_packed:
+        return load_packed_bert(info.weights, device, precision)
     return load_any(info.folder, info.window, device, precision)
 
 

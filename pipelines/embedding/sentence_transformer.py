@@ -1,4 +1,4 @@
-"""Load and compute any model that sentence-transformers supports."""
+"""Compute models with torch: any that sentence-transformers supports, and the packed multilingual one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers import BertConfig, BertModel
 from transformers.utils import logging
 
+from pipelines.embedding.packed import PackedModel, read_packed
 from pipelines.model import Precision
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # its bar would appear among ours, or in a log
@@ -25,13 +27,13 @@ _LENGTHS = 8
 class AnyModel:
     """A model and its tokenizer, on the CPU or a GPU."""
 
-    def __init__(self, model: SentenceTransformer, window: int, *, side_by_side: bool) -> None:
-        """Wrap a loaded model, whatever its backend."""
+    def __init__(self, model: SentenceTransformer, window: int) -> None:
+        """Wrap a loaded model."""
         self._model = model.eval()
         self._tokenizer: Any = model.tokenizer
         self._window = window
         self.device = model.device.type
-        self.side_by_side = side_by_side
+        self.side_by_side = self.device == "cpu"
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Split texts into tokens, at most as many per text as the window has."""
@@ -51,7 +53,7 @@ class AnyModel:
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         torch.set_num_threads(threads)  # applies to the calling thread
-        length = min(-(-max(map(len, batch)) // _LENGTHS) * _LENGTHS, self._window)
+        length = _padded(batch, self._window)
         padded = self._tokenizer.pad(
             {"input_ids": list(batch)}, padding="max_length", max_length=length, return_tensors="pt"
         )
@@ -60,7 +62,59 @@ class AnyModel:
             return np.asarray(found["sentence_embedding"].float().cpu().numpy(), np.float32)
 
 
+class PackedBert:
+    """The packed model on the CPU or a GPU: the words' vectors stay packed and mapped."""
+
+    def __init__(self, model: PackedModel, device: str, precision: Precision) -> None:
+        """Build the network; torch and transformers raise their own errors."""
+        self.device = device
+        self.side_by_side = device == "cpu"
+        self.tokens = model.tokenizer.tokens
+        self.count = model.tokenizer.count
+        self._words, self._window = model.words, model.window
+        self._dtype: torch.dtype = getattr(torch, precision)
+        config = BertConfig(
+            vocab_size=1,
+            hidden_size=model.dimension,
+            num_hidden_layers=model.shape.layers,
+            num_attention_heads=model.shape.heads,
+            intermediate_size=model.inner,
+            max_position_embeddings=model.window,
+            layer_norm_eps=model.shape.epsilon,
+        )
+        self._model = BertModel(config, add_pooling_layer=False)
+        weights = {name: torch.from_numpy(np.array(tensor)) for name, tensor in model.weights.items()}
+        weights["embeddings.word_embeddings.weight"] = torch.zeros(1, model.dimension)
+        self._model.load_state_dict(weights)
+        network: torch.nn.Module = self._model  # transformers types its own `to` wrongly
+        network.to(device=device, dtype=self._dtype).eval()
+
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
+        torch.set_num_threads(threads)  # applies to the calling thread
+        shape = len(batch), _padded(batch, self._window)
+        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1
+        words = self._words[ids.ravel()].reshape(*shape, -1)
+        there = torch.from_numpy(mask).to(self.device)
+        with torch.inference_mode():
+            embedded = torch.from_numpy(words).to(self.device, self._dtype)
+            hidden = self._model(inputs_embeds=embedded, attention_mask=there).last_hidden_state.float()
+            mean = (hidden * there[..., None]).sum(1) / there.sum(1, keepdim=True)
+        return np.asarray(mean.cpu().numpy(), np.float32)
+
+
+def _padded(batch: Sequence[Sequence[int]], window: int) -> int:
+    return min(-(-max(map(len, batch)) // _LENGTHS) * _LENGTHS, window)
+
+
+def load_packed_bert(path: Path, device: str, precision: Precision) -> PackedBert:
+    """Load the packed model; torch and transformers raise their own errors."""
+    return PackedBert(read_packed(path), device, precision)
+
+
 def load_any(folder: Path, window: int, device: str, precision: Precision) -> AnyModel:
     """Load a model's files; sentence-transformers, transformers and torch raise their own errors."""
     model = SentenceTransformer(str(folder), device=device, local_files_only=True)
-    return AnyModel(model.to(getattr(torch, precision)), window, side_by_side=device == "cpu")
+    return AnyModel(model.to(getattr(torch, precision)), window)

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import metadata
-from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -25,6 +24,7 @@ import psutil
 from pipelines import domains
 from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
 from pipelines.domains import DOMAINS_FILE
+from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import (
     BadVectorError,
@@ -198,12 +198,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def check_models(looked_at: Installation) -> Iterator[Finding]:
     """Load each model that the settings or the vault's domains name, and compute a vector. Nothing is fetched."""
-    if looked_at.settings.embedding_backend == "openvino" and find_spec("optimum") is None:
-        yield failure(
-            "model",
-            "EMBEDDING_BACKEND is openvino, and OpenVINO is not installed",
-            "install everindex[openvino], or set EMBEDDING_BACKEND=torch",
-        )
     for name in _names(looked_at):
         yield _examine(name, chosen=looked_at.settings.chosen_models)
 
@@ -271,8 +265,6 @@ def _changed_since_download(info: ModelInfo) -> Path | None:
 
 def _dimension(info: ModelInfo) -> int:
     """Return how many numbers a vector has. Raises ModelUnavailableError, BadVectorError."""
-    from pipelines.embedding.embedder import Embedder  # noqa: PLC0415 - loads torch
-
     vector = Embedder(info, threads=1).encode_query("soil")
     return len(vector)
 

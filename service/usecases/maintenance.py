@@ -135,8 +135,12 @@ def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
         for at in range(0, len(pending), _HASHES_AT_ONCE):
             known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])
             cache.passages.keep_quantized(known)
-    if cache.passages.pending_sentences(1):
-        prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
+    if pending := cache.passages.hashes_of_pending_sentences():
+        prepare(
+            cache,
+            resources.embedders.bulk(cache.meta.model, lambda: len(pending)).encode_queries,
+            lambda: False,
+        )
 
 
 # Indexes that are kept when another one becomes current, so that a change can be taken back without embedding.

@@ -97,7 +97,7 @@ class LightResources(Resources):
 
     def __init__(self, settings: Settings, owner: str | None = None) -> None:
         super().__init__(settings)
-        self.embedders = FakeEmbedders(self.place.state, find_model, dict, openvino=False)
+        self.embedders = FakeEmbedders(self.place.state, find_model, dict)
         self.ahead = 0.0
         self._owner = owner
         # One process for all formats: otherwise each format would take another one.

@@ -88,7 +88,6 @@ ELSEWHERE = {
     "pipelines.state.jobs": "what jobs did, for people to read: no work depends on it",
     "pipelines.state.note_log": "what happened to notes, for people to read: no work depends on it",
     "pipelines.state.health.Processes": "which processes live, for people to read: no work depends on it",
-    "pipelines.embedding.openvino": "exports a model; half an export is repeated, and needs an extra that the tests do not have",
     "pipelines.state.health.Problems": "what is wrong, for people to read: no work depends on it",
     "pipelines.maintenance.databases": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
     "pipelines.vault.atomic.write_in_folder": "writes the vault's id again: tests/pipelines/vault/test_identity.py",

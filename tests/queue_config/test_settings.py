@@ -88,16 +88,6 @@ def test_a_setting_with_a_plain_name_has_the_same_precedence_and_its_prefixed_na
     assert (value(**given), came_from(**given)) == (named("argument"), "argument")
 
 
-def test_the_model_computes_with_torch_unless_openvino_is_asked_for(monkeypatch):
-    assert Settings().embedding_backend == "torch"
-    toml('embedding_backend = "openvino"')
-    assert Settings().embedding_backend == "openvino"
-    monkeypatch.setenv("EMBEDDING_BACKEND", "torch")
-    assert Settings().embedding_backend == "torch"
-    monkeypatch.setenv("EVERINDEX_EMBEDDING_BACKEND", "openvino")
-    assert Settings().embedding_backend == "openvino"
-
-
 @pytest.mark.parametrize("part", ["target", "overlap"])
 def test_a_setting_of_words_is_read_under_its_former_name_too_with_a_warning(monkeypatch, part):
     new, old = f"chunk_{part}_words", f"chunk_{part}_tokens"
@@ -189,8 +179,8 @@ def test_every_setting_says_what_it_is_for():
             "port: Input should be a valid integer, unable to parse string as an integer (got 'x')",
         ),
         (
-            'embedding_backend = "onnx"',
-            "embedding_backend: Input should be 'torch' or 'openvino' (got 'onnx')",
+            'embedding_context = "all"',
+            "embedding_context: Input should be 'off', 'title' or 'breadcrumb' (got 'all')",
         ),
         ("max_note_mb = 0", "max_note_mb: Input should be greater than 0 (got 0)"),
         ("settle_seconds = -1", "settle_seconds: Input should be greater than or equal to 0 (got -1)"),

@@ -25,7 +25,7 @@ def lives():
 def embedders(tmp_path, lives, monkeypatch):
     """The embedders of a process on a machine of four cores."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    return Embedders(tmp_path, find_model, lambda: lives, openvino=False)
+    return Embedders(tmp_path, find_model, lambda: lives)
 
 
 def test_bulk_work_has_all_cores_and_leaves_one_while_questions_come(embedders, tmp_path):
@@ -54,6 +54,16 @@ def test_a_model_is_loaded_once_and_bulk_work_sets_its_threads(embedders, lives,
     assert embedders.has_loaded(str(tiny_model))
     lives |= {f"{HERE}:{pid}/1.0": True for pid in (1, 2)}
     assert embedders.bulk(str(tiny_model)) is loaded
+
+
+def test_few_texts_are_computed_by_numpy_and_from_many_on_all_by_torch(embedders, tiny_model):
+    model = str(tiny_model)
+    few = embedders.bulk(model, lambda: 99)
+    assert few.library == "numpy"
+    many = embedders.bulk(model, lambda: 100)
+    assert many.library == "torch"
+    assert embedders.bulk(model, lambda: 0) is many
+    assert embedders.get(model) is many
 
 
 def test_a_model_that_broke_is_loaded_again(embedders, tiny_model):

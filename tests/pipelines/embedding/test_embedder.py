@@ -1,7 +1,5 @@
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -33,12 +31,6 @@ WORDS = [
 ]
 
 
-needs_openvino = pytest.mark.skipif(
-    find_spec("optimum") is None or find_spec("openvino") is None,
-    reason="everindex[openvino] is not installed",
-)
-
-
 @pytest.fixture(scope="session")
 def tiny_embedder(tiny_model):
     return load(tiny_model)
@@ -49,9 +41,9 @@ def tiny_reference(tiny_model):
     return reference(tiny_model)
 
 
-@pytest.fixture(scope="session")
-def embedded():
-    return load(None)
+@pytest.fixture(scope="session", params=["numpy", "torch"])
+def embedded(request):
+    return load(None, library=request.param)
 
 
 # Query prefix
@@ -84,11 +76,11 @@ def test_a_models_own_query_prompt_wins(variant, name):
     assert np.abs(load(folder).encode_query("tomato soil") - asked).max() < TOLERANCE
 
 
-def test_documents_are_encoded_as_they_are_whatever_prompt_a_model_has(variant):
-    folder = variant(
-        {"config_sentence_transformers.json": {"prompts": {"query": "winter: ", "document": "compost: "}}}
-    )
-    (vector,) = expected(reference(folder), ["tomato soil"])
+@pytest.mark.parametrize("prompt", ["document", "passage"])
+def test_documents_have_the_prompt_that_a_model_states_for_them(variant, prompt):
+    prompts = {"prompts": {"query": "winter: ", prompt: "compost: "}}
+    folder = variant({"config_sentence_transformers.json": prompts})
+    (vector,) = expected(reference(folder), ["compost: tomato soil"])
     assert np.abs(load(folder).encode_documents(["tomato soil"])[0] - vector).max() < TOLERANCE
 
 
@@ -251,7 +243,7 @@ def test_a_model_that_does_one_batch_after_another_is_never_asked_twice_at_once(
 def test_with_any_number_of_threads_it_gives_the_same_vectors(tiny_model, threads):
     import torch
 
-    embedder = load(tiny_model)
+    embedder = load(tiny_model, library="torch")
     texts = [" ".join(WORDS[: n % 7 + 1] * 9) for n in range(200)]
     exact = embedder.encode_documents(texts)
     embedder.use_threads(threads)
@@ -303,7 +295,7 @@ def close(vectors, exact):
 
 @pytest.mark.usefixtures("bfloat16")
 def test_where_the_processor_has_bfloat16_and_it_agrees_it_is_used(tiny_model):
-    embedder = load(tiny_model)
+    embedder = load(tiny_model, library="torch")
     assert (embedder.precision, embedder.warning) == ("bfloat16", None)
 
 
@@ -321,125 +313,34 @@ def test_a_processor_without_bfloat16_computes_in_float32_without_a_warning(monk
 
     capabilities = {"architecture": "x86_64", "avx512_f": True, "avx512_bf16": False, "amx_bf16": False}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    embedder = load(tiny_model)
+    embedder = load(tiny_model, library="torch")
     assert (embedder.precision, embedder.warning) == ("float32", None)
 
 
-# OpenVINO
+# numpy and torch
 
 
-def test_without_openvino_it_says_what_to_install(monkeypatch, tiny_model, tmp_path):
-    monkeypatch.setitem(sys.modules, "optimum.intel.openvino", None)
-    with pytest.raises(ModelUnavailableError, match=r"everindex\[openvino\].*EMBEDDING_BACKEND=torch"):
-        load(tiny_model, openvino=tmp_path / "exported")
-    assert not (tmp_path / "exported").exists()
+def test_numpy_and_torch_give_the_same_vectors(tiny_model):
+    texts = [" ".join(WORDS[: n % 7 + 1] * (n % 9)) for n in range(40)]
+    one, other = load(tiny_model), load(tiny_model, library="torch")
+    assert (one.library, one.precision, other.library) == ("numpy", "float32", "torch")
+    assert close(one.encode_documents(texts), other.encode_documents(texts))
 
 
-def exports(keep):
-    """Return the whole exported models below a folder, with when they were made."""
-    return {file.parent: file.stat().st_mtime_ns for file in keep.rglob("modules.json")}
+@pytest.fixture
+def without_torch(monkeypatch):
+    monkeypatch.setattr("pipelines.embedding.embedder.find_spec", lambda _: None)
 
 
-@pytest.fixture(scope="session")
-def with_openvino(tiny_model, tmp_path_factory):
-    return load(tiny_model, openvino=tmp_path_factory.mktemp("openvino"))
+@pytest.mark.usefixtures("without_torch")
+def test_without_torch_a_model_that_is_no_bert_says_what_to_install(variant):
+    with pytest.raises(ModelUnavailableError, match=r"install everindex\[models\]"):
+        load(variant({"config.json": {"hidden_act": "relu"}}))
 
 
-@needs_openvino
-@given(texts=TEXTS)
-@settings(max_examples=30)
-def test_openvino_gives_the_vectors_of_sentence_transformers(with_openvino, tiny_reference, texts):
-    vectors = with_openvino.encode_documents(texts)
-    assert (vectors.shape, vectors.dtype) == ((len(texts), 32), np.float32)
-    if texts:
-        assert np.abs(vectors - expected(tiny_reference, texts)).max() < TOLERANCE
-
-
-@needs_openvino
-def test_the_precision_says_that_openvino_computes(with_openvino):
-    assert with_openvino.precision in ("bfloat16, OpenVINO", "float32, OpenVINO")
-    assert with_openvino.device == "cpu"
-
-
-@needs_openvino
-def test_openvino_has_all_threads_for_one_batch_after_another(with_openvino):
-    found, at_once = with_openvino._model.vectors, []
-    with_openvino._model.vectors = lambda batch, threads: (
-        at_once.append((threading.current_thread(), threads)) or found(batch, threads)
-    )
-    with_openvino.encode_documents(["tomato " * 50] * 100)
-    del with_openvino._model.vectors
-    assert set(at_once) == {(threading.main_thread(), 2)}
-    assert len(at_once) > 1
-
-
-@needs_openvino
-def test_openvino_computes_on_with_another_number_of_threads(with_openvino):
-    before = with_openvino.encode_documents(WORDS)
-    with_openvino.use_threads(1)
-    assert close(with_openvino.encode_documents(WORDS), before)
-    with_openvino.use_threads(2)
-
-
-@needs_openvino
-@pytest.mark.usefixtures("bfloat16")
-def test_openvino_computes_in_float32_where_bfloat16_disagrees_and_says_why(
-    monkeypatch, tiny_model, tiny_reference, tmp_path
-):
-    monkeypatch.setattr("pipelines.embedding.embedder._CLOSE_ENOUGH", 2.0)
-    embedder = load(tiny_model, openvino=tmp_path)
-    assert embedder.precision == "float32, OpenVINO"
-    assert "bfloat16" in embedder.warning
-    assert np.abs(embedder.encode_documents(WORDS) - expected(tiny_reference, WORDS)).max() < 1e-5
-
-
-@needs_openvino
-def test_a_model_is_exported_once_and_its_own_folder_is_left_alone(variant, tmp_path):
-    folder, keep = variant({}), tmp_path / "exported"
-    before = sorted(folder.rglob("*"))
-    load(folder, openvino=keep)
-    made = exports(keep)
-    load(folder, openvino=keep)
-    assert len(made) == 1
-    assert exports(keep) == made
-    assert sorted(folder.rglob("*")) == before
-
-
-@needs_openvino
-def test_a_model_that_changed_is_exported_again_and_its_old_export_is_removed(variant, tmp_path):
-    folder, keep = variant({}), tmp_path / "exported"
-    load(folder, openvino=keep)
-    old = exports(keep)
-    change_weights(folder, lambda name, tensor: -tensor if "word_embeddings" in name else tensor)
-    vectors = load(folder, openvino=keep).encode_documents(WORDS)
-    assert close(vectors, expected(reference(folder), WORDS))
-    assert len(exports(keep)) == 1
-    assert exports(keep).keys().isdisjoint(old)
-
-
-@needs_openvino
-def test_an_export_that_broke_off_is_made_again(tiny_model, tmp_path):
-    load(tiny_model, openvino=tmp_path)
-    (made,) = exports(tmp_path)
-    half = made.rename(made.with_name("half"))
-    (half / "openvino" / "openvino_model.bin").unlink()
-    assert load(tiny_model, openvino=tmp_path).encode_documents(WORDS).shape == (len(WORDS), 32)
-    assert list(exports(tmp_path)) == [made]
-    assert not half.exists()
-
-
-@needs_openvino
-def test_a_model_without_weights_is_refused_with_openvino_too(variant, tmp_path):
-    folder = variant({})
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelUnavailableError, match="EMBEDDING_BACKEND=torch"):
-        load(folder, openvino=tmp_path / "exported")
-
-
-@needs_openvino
-@pytest.mark.usefixtures("with_openvino")
-def test_openvinos_telemetry_is_never_loaded():
-    assert sys.modules["openvino_telemetry"] is None
+@pytest.mark.usefixtures("without_torch")
+def test_without_torch_a_bert_is_computed_by_numpy(tiny_model):
+    assert load(tiny_model, library="torch").library == "numpy"
 
 
 # Models that cannot be used
@@ -491,7 +392,7 @@ def test_a_model_that_breaks_after_it_was_loaded_is_distinguished_from_a_text_th
     folder = variant({})
     row = reference(folder).tokenizer.convert_tokens_to_ids("tomato")
     embedder = load(folder)
-    embedder._model._words[row] = float("nan")
+    break_in_memory(embedder, row)
     with pytest.raises(BadVectorError):
         embedder.encode_documents(["tomato"])
     assert not embedder.is_broken

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -95,7 +94,7 @@ def diagnose(root, *options):
 
 def test_a_variable_that_is_a_misspelled_setting(place, monkeypatch):
     monkeypatch.setenv("EVERINDEX_SETLE_SECONDS", "1")
-    monkeypatch.setenv("EVERINDEX_EMBEDDING_BACKEND", "torch")
+    monkeypatch.setenv("EVERINDEX_SETTLE_SECONDS", "1")
     code, found = diagnose(place.root)
     assert code == 0
     meant = (
@@ -193,16 +192,6 @@ def test_a_note_from_a_year_that_no_calendar_has(timeless, tiny_model, monkeypat
 
 
 # The model
-
-
-def test_openvino_that_is_not_installed(place, monkeypatch):
-    if find_spec("optimum") is not None:
-        pytest.skip("OpenVINO is installed")
-    monkeypatch.setenv("EMBEDDING_BACKEND", "openvino")
-    code, found = diagnose(place.root)
-    assert code == 1
-    assert "OpenVINO is not installed" in found["model"]["message"]
-    assert "install everindex[openvino]" in found["model"]["cure"]
 
 
 def test_a_model_whose_weights_are_cut(place, tiny_model, tmp_path, monkeypatch):

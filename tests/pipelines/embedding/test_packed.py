@@ -1,0 +1,129 @@
+"""The multilingual model: its tokens, its vectors, and the file it comes in."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.embedding.models import MULTILINGUAL_MODEL, find_model
+from pipelines.embedding.packed import Unigram, read_packed
+from pipelines.errors import ModelUnavailableError
+from tests.pipelines.models import load
+
+TEXTS = [
+    "query: Wie pflanze ich Tomaten?",
+    "Tomatoes are planted in May, after the last frost. " * 40,
+    "番茄应该在五月种植",
+    "トマトは五月に植えます。",
+    "Помидоры сажают в мае",
+    "",
+    "  two   spaces\n\tand lines ",
+]
+
+
+@pytest.fixture(scope="module")
+def info():
+    return find_model(MULTILINGUAL_MODEL)
+
+
+@pytest.fixture(scope="module")
+def packed(info):
+    return read_packed(info.weights)
+
+
+@pytest.fixture(scope="module")
+def theirs(packed):
+    """The tokenizer that the library `tokenizers` makes of the same pieces."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+    ours = packed.tokenizer._unigram
+    pieces = [("", 0.0)] * len(ours._scores)
+    for piece, at in ours._pieces.items():
+        pieces[at] = (piece, ours._scores[at])
+    made = Tokenizer(models.Unigram(pieces, unk_id=ours._unknown))
+    spaces = normalizers.Replace(Regex(" {2,}"), " ")
+    made.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), spaces])
+    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    return made
+
+
+# Both normalise as their versions of Unicode do, which differ in what was added last.
+OLD = st.characters(exclude_categories=["Cs", "Cn", "Co"], max_codepoint=0x1FFF)
+WORDS = st.sampled_from(
+    ["Tomate", "▁", "   ", "的", "<s>", "</s>", "\u200b", "\t", "ﬁ", "½", "İ", "日记", "🌱", "é"]
+)
+
+
+@given(st.lists(st.one_of(st.text(OLD, max_size=20), WORDS), max_size=8).map("".join))
+@settings(max_examples=300)
+def test_a_text_has_the_pieces_that_tokenizers_cuts(packed, theirs, text):
+    assert packed.tokenizer._unigram.cut(text) == theirs.encode(text).ids
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_words_of_many_scripts_have_the_pieces_that_tokenizers_cuts(packed, theirs, text):
+    assert packed.tokenizer._unigram.cut(text) == theirs.encode(text).ids
+
+
+def test_the_most_likely_division_wins_and_unknown_characters_are_one():
+    unigram = Unigram(["<unk>", "▁", "▁a", "b", "ab", "▁ab"], [0.0, -2.0, -3.0, -3.0, -1.0, -9.0], 0)
+    assert unigram.cut("ab") == [1, 4]
+    assert unigram.cut("aééb") == [2, 0, 3]
+    assert unigram.cut("") == []
+
+
+def test_texts_have_the_models_own_tokens_and_no_more_than_its_window(packed):
+    short, long = packed.tokenizer.tokens(["Tomaten", "Tomaten " * 900])
+    assert (short[0], short[-1], len(short)) == (0, 2, 4)
+    assert (long[0], long[-1], len(long)) == (0, 2, 512)
+    assert packed.tokenizer.count(["Tomaten", "Tomaten Tomaten"]) == [2, 4]
+
+
+def test_numpy_gives_the_vectors_of_torch():
+    numpy, torch = load(MULTILINGUAL_MODEL), load(MULTILINGUAL_MODEL, library="torch")
+    assert (numpy.library, torch.library) == ("numpy", "torch")
+    cosines = (numpy.encode_documents(TEXTS) * torch.encode_documents(TEXTS)).sum(axis=1)
+    assert cosines.min() > 0.999
+
+
+def test_a_question_finds_what_it_asks_for_in_another_language():
+    model = load(MULTILINGUAL_MODEL)
+    near, far = model.encode_documents(
+        ["Tomatoes are planted in May, after the last frost.", "Shares fell again."]
+    )
+    for question in ("Wann pflanzt man Tomaten?", "番茄什么时候种植？", "Когда сажают помидоры?"):
+        vector = model.encode_query(question)
+        assert vector @ near > vector @ far + 0.05
+
+
+def test_questions_and_passages_have_their_prefixes():
+    model = load(MULTILINGUAL_MODEL)
+    asked, written, bare = (
+        model.encode_query("soil"),
+        model.encode_documents(["soil"])[0],
+        model._encode(["soil"])[0],
+    )
+    assert np.array_equal(asked, model._encode(["query: soil"])[0])
+    assert np.allclose(written, model._encode(["passage: soil"])[0], atol=1e-6)
+    assert max(asked @ written, asked @ bare, written @ bare) < 0.999
+
+
+def test_weights_other_than_the_published_ones_are_refused(info, tmp_path):
+    from dataclasses import replace
+
+    from pipelines.embedding.embedder import Embedder
+
+    changed = bytearray(info.weights.read_bytes())
+    changed[-1] ^= 1
+    (tmp_path / info.weights.name).write_bytes(changed)
+    with pytest.raises(ModelUnavailableError, match="differs from what was published"):
+        Embedder(replace(info, folder=tmp_path), threads=1)
+
+
+@pytest.mark.parametrize("data", [b"", b"E5S1", b"GGUF" + bytes(200)])
+def test_another_file_is_not_read(tmp_path, data):
+    import struct
+
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises((ValueError, struct.error)):
+        read_packed(tmp_path / "file")
