@@ -170,7 +170,6 @@ HOMES = {
     "torch": (
         "pipelines.embedding.embedder",
         "pipelines.embedding.sentence_transformer",
-        "pipelines.search.vectors",
     ),
     "transformers": ("pipelines.embedding.sentence_transformer",),
     "tokenizers": ("pipelines.embedding.bert",),
@@ -179,6 +178,7 @@ HOMES = {
     "networkx": ("pipelines.graph.louvain", "pipelines.graph.export"),
     "scipy": ("pipelines.graph.centrality",),
     "rapidfuzz": ("pipelines.notes.links", "pipelines.search.names", "pipelines.search.spelling"),
+    "simsimd": ("pipelines.search.vectors",),
     "graspologic_native": ("pipelines.graph.centrality",),
     "anthropic": ("pipelines.tagging.claude",),
     "charset_normalizer": ("pipelines.notes.encodings",),

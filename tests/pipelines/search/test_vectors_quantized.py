@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.search import SqliteSearch
 from pipelines.search.bm25 import Compared
-from pipelines.search.vectors import QuantizedVectors, _best
+from pipelines.search.vectors import QuantizedVectors, _best, _product
 
 
 @pytest.fixture
@@ -177,6 +180,18 @@ def test_rows_are_used_again_and_room_grows(house, quantized):
     assert quantized._candidates(vectors[0], 5, None) == []
 
 
+def test_the_last_rows_are_compared_after_others_were_freed(house, quantized):
+    assert quantized._candidates(question(house, "bread"), 10, None) == []
+    write_many(house, 6)
+    quantized.follow(house.cache)
+    for n in (0, 2, 4):
+        (house.root / f"{n}.md").unlink()
+    house.index()
+    quantized.follow(house.cache)
+    left = house.cache.search.chunks_with_vectors(None)
+    assert set(quantized._candidates(question(house, "bread"), 10, None)) == left
+
+
 @given(
     st.lists(st.sampled_from([-np.inf, 0.0, 1.0]) | st.floats(-9, 9, width=32), min_size=1, max_size=400),
     st.data(),
@@ -188,7 +203,55 @@ def test_the_best_scores_are_the_largest_ones(scores, data):
     assert sorted(np.array(scores, np.float32)[found]) == sorted(np.array(scores, np.float32))[-count:]
 
 
-def test_this_machine_multiplies_bytes_as_it_should(quantized):
-    assert quantized.is_right()
-    quantized._product = lambda table, _: np.zeros(len(table), np.int32)
+BYTES = st.integers(-127, 127) | st.sampled_from([-127, 127])
+
+
+@given(st.integers(1, 1_040), st.integers(1, 40), st.data())
+def test_the_product_is_exact(dimension, rows, data):
+    row = hnp.arrays(np.int8, dimension, elements=BYTES)
+    matrix, question = data.draw(hnp.arrays(np.int8, (rows, dimension), elements=BYTES)), data.draw(row)
+    exact = matrix.astype(np.int64) @ question.astype(np.int64)
+    assert _product(matrix, question).tolist() == exact.tolist()
+
+
+@pytest.mark.parametrize("dimension", [1, 31, 384, 1_040, 4_096])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_products_do_not_overflow(dimension, sign):
+    matrix = np.full((3, dimension), sign * 127, np.int8)
+    question = np.full(dimension, 127, np.int8)
+    assert _product(matrix, question).tolist() == [np.float32(sign * 127 * 127 * dimension)] * 3
+
+
+@pytest.mark.parametrize("dimension", [384, 4_096])
+def test_this_machine_multiplies_bytes_as_it_should(dimension):
+    assert QuantizedVectors(dimension).is_right()
+
+
+def saturated(matrix, question):
+    """The product with sums of two in 16 bits, the first factor unsigned: an instruction that does not fit."""
+    pairs = (matrix.view(np.uint8).astype(np.int64) * question).reshape(len(matrix), -1, 2).sum(axis=2)
+    return pairs.clip(-(2**15), 2**15 - 1).sum(axis=1).astype(np.float32)
+
+
+def in_16_bits(matrix, question):
+    """The product with sums in 16 bits that stay at the largest."""
+    return _product(matrix, question).clip(-(2**15), 2**15 - 1)
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda matrix, _: np.zeros(len(matrix), np.float32), saturated, in_16_bits]
+)
+def test_a_machine_that_multiplies_bytes_otherwise_is_found(wrong, quantized, monkeypatch):
+    monkeypatch.setattr("pipelines.search.vectors._product", wrong)
     assert not quantized.is_right()
+
+
+def test_vectors_in_memory_need_no_torch():
+    code = (
+        "import sys; import numpy as np; from pipelines.search.vectors import QuantizedVectors;"
+        "held = QuantizedVectors(4); assert held.is_right();"
+        "held._add(dict(enumerate(np.eye(4, dtype=np.float32))));"
+        "print(held._candidates(np.float32([0, 0, 1, 0]), 1, None), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[2] False\n"
