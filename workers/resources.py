@@ -23,7 +23,7 @@ from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
 from pipelines.embedding.embedder import Embedder, Library
-from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.models import EMBEDDED_MODEL, NO_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import (
     CacheError,
     CacheMissingError,
@@ -31,6 +31,7 @@ from pipelines.errors import (
     DomainNotFoundError,
     EverindexError,
     ModelNotAllowedError,
+    ModelUnavailableError,
 )
 from pipelines.formats import FormatName
 from pipelines.indexing.deletions import DeletionBrake
@@ -151,6 +152,11 @@ class Embedders:
         return embedder
 
     def _get(self, model: str, threads: int | None, wanted: Library) -> Embedder:
+        if model == NO_MODEL:
+            raise ModelUnavailableError(
+                "these notes are found by words alone (`embedding: none`), and this compares meanings; choose a "
+                "model and run `everindex reembed`"
+            )
         if not self.has_loaded(model) or self._wanted[model] != wanted:
             embedder = Embedder(self._find(model), threads=threads or self.threads(), library=wanted)
             if embedder.warning:
@@ -159,7 +165,9 @@ class Embedders:
         return self._loaded[model]
 
     def has_loaded(self, model: str) -> bool:
-        """Say whether the model of that name is already loaded, and works."""
+        """Say whether the model of that name is loaded, and works; without one nothing is missing."""
+        if model == NO_MODEL:
+            return True
         return model in self._loaded and not self._loaded[model].is_broken
 
     def leave_a_core(self) -> None:
@@ -442,7 +450,7 @@ class Resources:
             owner=f"{process_name()}#{secrets.token_hex(4)}",
             present=self.present,
             encoder=lambda: self.embedders.bulk(cache.meta.model, cache.vectors.pending),
-            encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
+            encoder_ready=lambda: cache.meta.embeds and self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self.siblings(cache.path),
             kept=lambda: self._kept_with(cache.meta.model),
             brake=self.brake(),

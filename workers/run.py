@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.child import Child
+from pipelines.embedding.models import NO_MODEL
 from pipelines.errors import EverindexError
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
 from pipelines.indexing.dates import date_notes as date_notes_of
@@ -428,7 +429,7 @@ def _say_embedders(resources: Resources) -> None:
     """Publish the device and precision of the loaded models."""
     state = resources.state()
     for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
-        if not resources.embedders.has_loaded(model):
+        if model == NO_MODEL or not resources.embedders.has_loaded(model):
             continue
         embedder, said = resources.embedders.get(model), state.get(EMBEDDER, model)
         facts = EmbedderFacts(embedder.device, embedder.precision)

@@ -116,8 +116,10 @@ class TaggingContext:
         fitted = self._fitted.get(domain.slug)
         if fitted and fitted[1] == vocabulary and time.monotonic() - fitted[0] < _REFIT_SECONDS:
             return fitted[2]
-        embedder = self.resources.embedders.bulk(cache.meta.model)
-        proposer = propose.fit_local(cache, vocabulary, lambda texts: list(embedder.encode_documents(texts)))
+        embedders, model = self.resources.embedders, cache.meta.model
+        proposer = propose.fit_local(
+            cache, vocabulary, lambda texts: list(embedders.bulk(model).encode_documents(texts))
+        )
         self._fitted[domain.slug] = (time.monotonic(), vocabulary, proposer)
         return proposer
 

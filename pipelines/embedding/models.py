@@ -16,6 +16,8 @@ from pipelines.errors import ModelNotAllowedError, ModelUnavailableError
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 MULTILINGUAL_MODEL = "multilingual-e5-small"
+NO_MODEL = "none"
+"""The name by which a domain is found by words alone."""
 _EMBEDDED = (EMBEDDED_MODEL, EMBEDDED_MODEL.rpartition("/")[2])
 # The SHA-256 of the weights, whichever package contains them.
 _PUBLISHED_WEIGHTS = {
@@ -24,6 +26,7 @@ _PUBLISHED_WEIGHTS = {
 }
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 _DEFAULT_WINDOW = 512
+_WORDS_ALONE_WINDOW = 256  # passages as short as those of the model for English
 _PARTS_OF_BERT = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _LONGEST_WORD = 100  # characters; transformers does not split longer words
 _OLD_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
@@ -52,7 +55,7 @@ class ModelInfo:
 
 
 def find_model(name: str | None) -> ModelInfo:
-    """Find a model that the operator chose: an embedded one, a local folder, or a hub's (downloaded once).
+    """Find a model that the operator chose: an embedded one, none, a local folder, or a hub's (downloaded once).
 
     None is the embedded model for English, or the multilingual one where only that is installed. Raises
     ModelUnavailableError with the ways out.
@@ -63,6 +66,8 @@ def find_model(name: str | None) -> ModelInfo:
         return _embedded()
     if name == MULTILINGUAL_MODEL:
         return _multilingual()
+    if name == NO_MODEL:
+        return ModelInfo(NO_MODEL, Path(), 0, _WORDS_ALONE_WINDOW, "")
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _describe(name, folder)
@@ -79,11 +84,11 @@ def find_model(name: str | None) -> ModelInfo:
 
 
 def find_downloaded(name: str) -> ModelInfo:
-    """Find a vault's model by name: an embedded one, or a hub's that is already on this machine. Asks no hub.
+    """Find a vault's model by name: an embedded one, none, or a hub's that is already on this machine. Asks no hub.
 
     Folders are refused, because a vault must not bring its own weights. Raises ModelNotAllowedError.
     """
-    if name in (*_EMBEDDED, MULTILINGUAL_MODEL):
+    if name in (*_EMBEDDED, MULTILINGUAL_MODEL, NO_MODEL):
         return find_model(name)
     try:
         return _describe(name, _from_hub(name, download=False))

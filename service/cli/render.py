@@ -145,6 +145,8 @@ def about(answer: dict[str, Any], shown: int) -> str:
         tail += f"; by word only: {index['model_problem']}"
     elif not (is_list or index["model_ready"]):
         tail += "; by word only, the model is loading"
+    elif index.get("by_words") and not is_list:
+        tail += "; by words"
     return tail
 
 

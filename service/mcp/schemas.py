@@ -607,7 +607,7 @@ def freshness_of(index: IndexState) -> Freshness:
     return Freshness(
         behind=index.pending,
         vectors_pending=index.vectors_pending,
-        by_meaning=index.model_ready and index.model_problem is None,
+        by_meaning=index.model_ready and index.model_problem is None and not index.by_words,
         generation=index.generation,
         unavailable=index.failed,
     )

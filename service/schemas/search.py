@@ -78,6 +78,10 @@ class IndexState(BaseModel):
     model_ready: bool = Field(
         description="false while the model loads; until then, search compares words only"
     )
+    by_words: bool = Field(
+        default=False,
+        description="these domains have no model (`embedding: none`): search compares words only",
+    )
     failed: dict[str, str] = Field(description="domains that cannot be searched now, each with the reason")
     generation: str = Field(
         "", description="changes whenever notes, links or vectors change, and when the model is loaded"

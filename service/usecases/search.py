@@ -19,6 +19,7 @@ from pipelines import store
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.passages import NodeRow
 from pipelines.cache.vectors import Vector
+from pipelines.embedding.models import NO_MODEL
 from pipelines.errors import (
     BadVectorError,
     CacheError,
@@ -97,11 +98,11 @@ class QuestionModels:
 
     def has_loaded(self, model: str) -> bool:
         """Say whether the model of that name is ready to embed a question."""
-        return model in self._loaded
+        return model == NO_MODEL or model in self._loaded
 
     def load(self, models: Iterable[str]) -> None:
         """Load those of the models that are missing. Raises ModelUnavailableError."""
-        for model in set(models) - self._loaded:
+        for model in set(models) - self._loaded - {NO_MODEL}:
             # One thread: questions come one at a time, and bulk work has the other cores.
             embedder = self._embedders.get(model, threads=1)
             embedder.encode_query("warm up")

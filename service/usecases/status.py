@@ -239,6 +239,7 @@ class DomainIndex(NamedTuple):
     oldest: float
     vectors: int
     ready: bool
+    embeds: bool
     generation: str
     refining: bool
 
@@ -250,12 +251,15 @@ def index_of(domain: Domain, cache: SqliteCache, audience: Audience, *, ready: b
     """
     if audience.sees_all:
         behind = (*cache.ledger.pending(), cache.vectors.pending())
-        return DomainIndex(*behind, ready, cache.search.generation(), cache.search.is_refining())
+        return DomainIndex(
+            *behind, ready, cache.meta.embeds, cache.search.generation(), cache.search.is_refining()
+        )
     with cache.snapshot():
         hidden = audience.hidden(domain.slug)
         pending = cache.ledger.pending(audience.known_private(domain.slug))
         name = cache.search.visible_generation(hidden)
-        return DomainIndex(*pending, cache.vectors.pending(hidden), ready, name, refining=False)
+        vectors = cache.vectors.pending(hidden)
+        return DomainIndex(*pending, vectors, ready, cache.meta.embeds, name, refining=False)
 
 
 def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
@@ -266,6 +270,7 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         oldest_pending_s=round(max((one.oldest for one in states), default=0.0), 1),
         vectors_pending=sum(one.vectors for one in states),
         model_ready=all(one.ready for one in states),
+        by_words=bool(states) and not any(one.embeds for one in states),
         generation=blake2b(names.encode(), digest_size=6).hexdigest(),
         refining=any(one.refining for one in states),
         failed=failed,
