@@ -41,7 +41,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     If Louvain's method fails or takes longer than ten seconds, Leiden's is used. Louvain's is not tried again on a
     graph that took longer before it has fewer links, or a day has passed: the machine may have been busy.
     """
-    from pipelines.graph.centrality import divide  # noqa: PLC0415 - compiled libraries, slow to load
+    from pipelines.graph.leiden import divide  # noqa: PLC0415 - a compiled library, slow to load
     from pipelines.graph.louvain import TookTooLongError, louvain  # noqa: PLC0415
 
     stored, before = cache.graph.read(), cache.graph.ranked_by()
@@ -50,7 +50,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
 
     def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
         nonlocal slow_pairs, slow_at, used, problem
-        pairs = graph.adjacency.nnz // 2
+        pairs = graph.adjacency[0].size // 2
         if used == "louvain" and (pairs < slow_pairs or time.time() - slow_at > _AGAIN_SECONDS):
             try:
                 groups = louvain(graph, child or Child(), _LOUVAIN_SECONDS)
@@ -95,7 +95,7 @@ def _rank(stored: StoredGraph, domain: Domain, previous: Mapping[str, int], divi
         over=domain.pagerank_over,
         central_over=domain.central_over,
         previous=previous,
-        divided=divided,
+        divide=divided,
     )
 
 
@@ -113,7 +113,7 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
 
     The path is "" if a community's label differs. Raises CacheError, ChildDiedError.
     """
-    from pipelines.graph.centrality import divide  # noqa: PLC0415
+    from pipelines.graph.leiden import divide  # noqa: PLC0415
     from pipelines.graph.louvain import louvain  # noqa: PLC0415
 
     by = cache.graph.ranked_by()
