@@ -147,7 +147,8 @@ class GraphKeys(DomainsFileModel):
         default=Domain("", "").central_over, description="the edges that centrality counts"
     )
     communities: Communities = Field(
-        default=Domain("", "").communities, description="how communities are found"
+        default=Domain("", "").communities,
+        description="how communities are found; leiden needs everindex[leiden]",
     )
     mode: Annotated[GraphMode, _Off] = Field(
         default=Domain("", "").graph_mode, description="how links change the order of the answers"

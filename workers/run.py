@@ -123,11 +123,12 @@ def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Sqlit
     """Rank a domain; while its communities were not computed by the configured method, report that as a problem."""
     ranked = rank_domain(cache, domain, tasks.child)
     if ranked.problem:
-        tasks.failed[domain.slug] = time.monotonic()
         resources.problems().report(COMMUNITIES, domain.slug, ranked.problem)
     else:
-        tasks.failed.pop(domain.slug, None)
         resources.problems().clear(COMMUNITIES, domain.slug)
+    tasks.failed.pop(domain.slug, None)
+    if ranks_are_otherwise(cache, domain):
+        tasks.failed[domain.slug] = time.monotonic()
     return ranked.notes
 
 

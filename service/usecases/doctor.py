@@ -25,7 +25,7 @@ from pipelines import domains
 from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.models import NO_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import (
     BadVectorError,
     ConfigurationError,
@@ -204,10 +204,10 @@ def check_models(looked_at: Installation) -> Iterator[Finding]:
 
 def _names(looked_at: Installation) -> list[str]:
     """Return the models that are wanted, each once."""
-    if looked_at.settings.embedding_model:
-        return [looked_at.settings.embedding_model]
-    known = [domain.embedding or EMBEDDED_MODEL for domain in _domains_of(looked_at.root)]
-    return list(dict.fromkeys(known)) or [EMBEDDED_MODEL]
+    chosen = looked_at.settings.embedding_model
+    known = [chosen] if chosen else [domain.embedding for domain in _domains_of(looked_at.root)]
+    names = [find_model(None).name if name is None else name for name in known or [None]]
+    return [name for name in dict.fromkeys(names) if name != NO_MODEL]
 
 
 def _domains_of(root: Path | None) -> tuple[Domain, ...]:

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded once for all children
 from huey.signals import SIGNAL_ERROR
 
-import pipelines.graph.centrality  # noqa: F401 - likewise
+import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
 from pipelines.cache.cache import SqliteCache
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError

@@ -132,6 +132,26 @@ def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_not
     assert cache.counts() == before
 
 
+@pytest.mark.usefixtures("cache")
+def test_a_method_that_is_not_installed_is_a_problem_until_the_domain_asks_for_the_other(
+    resources, queue, upkeep, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "graspologic_native", None)
+    asked = resources.root / "_domains.yaml"
+    asked.write_text("vault: {legacy: true, graph: {communities: leiden}}")
+    upkeep.recompute_graph("vault")
+    work(queue)
+    (problem,) = resources.problems().reported()
+    assert (problem.kind, problem.subject) == ("communities", "vault")
+    assert "everindex[leiden]" in problem.message
+    sweep_upkeep(queue, upkeep, resources)
+    assert "recompute_graph" not in [w.task for w in waiting(queue)]
+    asked.write_text("vault: {legacy: true, graph: {communities: louvain}}")
+    sweep_upkeep(queue, upkeep, resources)
+    work(queue)
+    assert resources.problems().reported() == []
+
+
 def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_without_end(
     resources, queue, upkeep, cache, monkeypatch
 ):
