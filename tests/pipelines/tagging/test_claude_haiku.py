@@ -2,8 +2,8 @@
 
 import json
 import logging
-import sys
 import math
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
