@@ -23,7 +23,15 @@ from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
 from pipelines.embedding.embedder import Embedder, Library
-from pipelines.embedding.models import EMBEDDED_MODEL, NO_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.models import (
+    EMBEDDED_MODEL,
+    MULTILINGUAL_MODEL,
+    NO_MODEL,
+    ModelInfo,
+    find_downloaded,
+    find_model,
+    has_english_model,
+)
 from pipelines.errors import (
     CacheError,
     CacheMissingError,
@@ -36,6 +44,7 @@ from pipelines.errors import (
 from pipelines.formats import FormatName
 from pipelines.indexing.deletions import DeletionBrake
 from pipelines.indexing.ingest import Ingest, chunking_of, pipeline_name
+from pipelines.indexing.languages import Languages, languages_by_domain
 from pipelines.model import ChunkSettings, DateOrder, Domain
 from pipelines.notes.chunk import chunk_settings
 from pipelines.notes.privacy import is_private_place
@@ -255,6 +264,7 @@ class Resources:
         self._reading = threading.Lock()
         self._registry: Registry | None = None
         self._formats: tuple[FormatName, ...] | None = None
+        self._languages: dict[str, Languages] | None = None
         self.stores = Stores(self.place.state)
         self.sandbox = Sandbox()
         self.embedders = Embedders(self.place.state, self._recorded, self.workers)
@@ -361,7 +371,8 @@ class Resources:
         Raises ModelUnavailableError, ConfigurationError.
         """
         try:
-            info = chosen_model(self.settings, domain.embedding)
+            named = domain.embedding or self._model_by_language(domain)
+            info = chosen_model(self.settings, named)
         except ModelNotAllowedError as error:
             self.problems().report(
                 _NOT_ALLOWED, domain.slug, f"{domain.slug}: {error}; until then {EMBEDDED_MODEL} is used"
@@ -375,6 +386,34 @@ class Resources:
                 f"{info.dimension} dimensions; correct one of the two"
             )
         return info
+
+    def _model_by_language(self, domain: Domain) -> str | None:
+        """Return the embedded model of a domain that names none: its index's, or the one for its notes' languages."""
+        if self.settings.embedding_model or not has_english_model() or not self.present():
+            return None
+        model = _model_in(path := self.state().cache_path(domain.slug), file_id(path))
+        if model in (EMBEDDED_MODEL, MULTILINGUAL_MODEL):
+            return model
+        return MULTILINGUAL_MODEL if self._languages_of(domain).need_multilingual else None
+
+    def _languages_of(self, domain: Domain) -> Languages:
+        if self._languages is None:
+            self._languages = languages_by_domain(self.root, self.registry())
+        return self._languages[domain.slug]
+
+    def chosen_by_language(self) -> list[str]:
+        """Return a sentence for each domain whose first index gets the multilingual model because of its notes."""
+        unnamed = [] if self.settings.embedding_model else [d for d in self.domains() if d.embedding is None]
+        return [
+            f"{domain.slug}: {found.described()}, so {MULTILINGUAL_MODEL} finds them by meaning; it computes at a "
+            f"third of the speed of the model for English, which `embedding: {EMBEDDED_MODEL}` in "
+            f"{domains.DOMAINS_FILE} chooses"
+            for domain in unnamed
+            if (cache := self.cache(domain)).meta.model == MULTILINGUAL_MODEL
+            and not cache.counts().notes
+            and (found := self._languages_of(domain)).need_multilingual
+            and has_english_model()
+        ]
 
     def refused_models(self) -> list[str]:
         """Return a sentence for each domain whose model is not used, because only its vault names it.

@@ -146,6 +146,8 @@ def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
         with IndexProgress(out) as bar:
             done = rebuild_caches(resources, bar.show)
     else:
+        for line in resources.chosen_by_language():
+            out.say(line)
         with only_one(resources.place.state), IndexProgress(out) as bar:
             done = index_once(resources, bar.show)
     for line in done:
