@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 import structlog
@@ -406,7 +406,7 @@ class Resources:
         unnamed = [] if self.settings.embedding_model else [d for d in self.domains() if d.embedding is None]
         return [
             f"{domain.slug}: {found.described()}, so {MULTILINGUAL_MODEL} finds them by meaning; it computes at a "
-            f"third of the speed of the model for English, which `embedding: {EMBEDDED_MODEL}` in "
+            f"third of the speed of the model for English, which `embedding: {PurePath(EMBEDDED_MODEL).name}` in "
             f"{domains.DOMAINS_FILE} chooses"
             for domain in unnamed
             if (cache := self.cache(domain)).meta.model == MULTILINGUAL_MODEL

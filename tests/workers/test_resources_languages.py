@@ -70,7 +70,7 @@ def test_each_domain_has_the_model_for_its_own_notes_and_what_was_chosen_is_said
         "garten: 67 % of these notes are not in English (mostly German), so multilingual-e5-small"
     )
     assert "a third of the speed" in said
-    assert f"`embedding: {EMBEDDED_MODEL}`" in said
+    assert "`embedding: all-MiniLM-L6-v2`" in said
 
 
 def test_a_model_is_never_changed_because_the_notes_changed(vault, open_vault):
