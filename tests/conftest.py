@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,19 @@ What loads a model is slow, too: the import alone takes each process of a run si
 """
 
 
+collect_ignore = [
+    "benchmarks/test_all.py",
+    "faults",
+    "pipelines/graph/test_centrality.py",
+    "pipelines/maintenance/test_backup_leftovers.py",
+    "pipelines/tagging/test_rename_renames.py",
+    "service/cli/test_setup_doctor.py",
+    "workers/test_resources_languages.py",
+]
+"""What needs more than the light installation; it is left out there, and so is what asks for `tiny_model`."""
+if find_spec("sentence_transformers") and find_spec("graspologic_native"):
+    collect_ignore = []
+
 ROOM = 4_000_000_000
 
 
@@ -146,6 +160,7 @@ def _own_umask() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real sentence-transformers model with random weights."""
+    pytest.importorskip("sentence_transformers", reason="everindex[models] is not installed")
     return made_once(tmp_path_factory, "models", build_tiny_model) / "tiny"
 
 
