@@ -25,7 +25,14 @@ from pipelines import domains
 from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.models import NO_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.models import (
+    EMBEDDED_MODEL,
+    MULTILINGUAL_MODEL,
+    NO_MODEL,
+    ModelInfo,
+    find_downloaded,
+    find_model,
+)
 from pipelines.errors import (
     BadVectorError,
     ConfigurationError,
@@ -41,6 +48,7 @@ from pipelines.errors import (
 )
 from pipelines.formats import FORMATS, SCANNED, install_command
 from pipelines.indexing.ingest import chunking_of
+from pipelines.indexing.languages import Languages, languages_by_domain
 from pipelines.maintenance.databases import current_caches, damage, meta_of, record_ids_of, try_library
 from pipelines.model import Domain
 from pipelines.search.evaluate import QUERIES_FILE, read_judged
@@ -497,6 +505,26 @@ def check_passages(looked_at: Installation) -> Iterator[Finding]:
                 )
 
 
+def check_languages(looked_at: Installation) -> Iterator[Finding]:
+    """Say which domains have many notes in languages that the model of their index does not know."""
+    place = looked_at.place
+    known = _domains_of(place.root) if place else ()
+    if place is None or looked_at.settings.embedding_model or not known:
+        return
+    found: dict[str, Languages] = {}
+    for domain, file in zip(known, current_caches(place.state, [one.slug for one in known]), strict=True):
+        meta = meta_of(file)
+        if domain.embedding is None and meta is not None and meta.model == EMBEDDED_MODEL:
+            found = found or languages_by_domain(place.root, domains.load(place.root))
+            if found[domain.slug].need_multilingual:
+                yield warning(
+                    "languages",
+                    f"{domain.slug}: {found[domain.slug].described()}, and its model knows English",
+                    f"write `embedding: {MULTILINGUAL_MODEL}` in {domains.DOMAINS_FILE} and run `everindex reembed`, "
+                    f"or keep the model by `embedding: {EMBEDDED_MODEL}`",
+                )
+
+
 def check_record_ids(looked_at: Installation) -> Iterator[Finding]:
     """Look for records that have the same id."""
     place = looked_at.place
@@ -702,6 +730,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_database,
     check_indexes,
     check_passages,
+    check_languages,
     check_record_ids,
     check_disk,
     check_queue,
