@@ -26,7 +26,8 @@ _TOKENS_PER_BATCH = 1024
 # Parallel batches use the processor better than one batch on all cores, but their Python parts run one at a time.
 _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
-_CLOSE_ENOUGH = 0.999
+CLOSE_ENOUGH = 0.999
+"""The cosine from which two vectors of a text count as the same, computed in two ways."""
 # Agents repeat questions; `python -m benchmarks.questions` compares capacities.
 _QUESTIONS_KEPT = 500
 
@@ -121,7 +122,7 @@ class Embedder:
             cosine = float((exact * self._load("bfloat16")).sum(axis=1).min())
         except BadVectorError:
             cosine = 0.0
-        if cosine >= _CLOSE_ENOUGH:
+        if cosine >= CLOSE_ENOUGH:
             self.precision = "bfloat16"
         else:
             self._load("float32")
