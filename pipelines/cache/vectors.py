@@ -57,6 +57,11 @@ class SqliteVectors:
             )
         return vector.astype("<f4").tobytes()
 
+    def count(self) -> int:
+        """Count the texts that have a vector, those that no chunk has any more included."""
+        (count,) = one(self._con, "SELECT count(*) FROM vault_vector")
+        return int(count)
+
     def drop_unused(self) -> int:
         """Delete the vectors without a chunk for longer than the grace period, and free room; return how many."""
         with transaction(self._con):

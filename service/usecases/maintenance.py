@@ -143,35 +143,44 @@ def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
         )
 
 
-# Indexes that are kept when another one becomes current, so that a change can be taken back without embedding.
+# The indexes on the disk: those in use, and those kept so that a change can be taken back without embedding.
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCache:
-    """A cache that is not current. `model` and `context` are None if it cannot be read."""
+class StoredIndex:
+    """A domain's index on the disk, in use or kept. What was built is None if it cannot be read."""
 
     domain: str
     path: Path
     size: int
+    in_use: bool
     model: str | None = None
     context: str | None = None
+    vectors: int | None = None
 
 
-def kept_caches(resources: Resources) -> list[KeptCache]:
-    """Return the caches that a rebuild or a changed model left, newest first."""
-    found = []
-    for domain, path in resources.kept_caches():
-        kept = KeptCache(domain, path, sum(map(file_bytes, database_files(path))))
-        with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
-            chunking = chunking_of(cache.meta.pipeline)
-            kept = replace(kept, model=cache.meta.model, context=chunking.context if chunking else None)
-        found.append(kept)
-    return found
+def stored_indexes(resources: Resources) -> list[StoredIndex]:
+    """Return the index of each domain, then those that a rebuild or a changed model left, newest first."""
+    state = resources.state()
+    current = [(domain.slug, state.cache_path(domain.slug)) for domain in resources.registry().domains]
+    return [
+        *(_stored(domain, path, in_use=True) for domain, path in current if path.exists()),
+        *(_stored(domain, path, in_use=False) for domain, path in resources.kept_caches()),
+    ]
 
 
-def remove_kept_caches(resources: Resources) -> list[KeptCache]:
-    """Delete the caches that are not current; return them."""
-    kept = kept_caches(resources)
+def _stored(domain: str, path: Path, *, in_use: bool) -> StoredIndex:
+    stored = StoredIndex(domain, path, sum(map(file_bytes, database_files(path))), in_use)
+    with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
+        chunking = chunking_of(cache.meta.pipeline)
+        context = chunking.context if chunking else None
+        stored = replace(stored, model=cache.meta.model, context=context, vectors=cache.vectors.count())
+    return stored
+
+
+def remove_kept(resources: Resources) -> list[StoredIndex]:
+    """Delete the indexes that are not in use; return them."""
+    kept = [one for one in stored_indexes(resources) if not one.in_use]
     for one in kept:
         delete_database(one.path)
     return kept
