@@ -45,10 +45,12 @@ class JudgedSet:
     grades: dict[str, dict[str, int]]
 
 
-def prepare(name: str, data: Path, kept: Path, context: EmbeddingContext | None = None) -> JudgedSet:
+def prepare(
+    name: str, data: Path, kept: Path, context: EmbeddingContext | None = None, model: str | None = None
+) -> JudgedSet:
     """Make a set's vault and index below `kept`, or bring the one that is there up to date.
 
-    With a `context`, the index is built again, and its passages have that context.
+    With a `context`, the index is built again, and its passages have that context; likewise with another `model`.
     """
     vault, folder = kept / name / "vault", data / name
     if name == EXAMPLES:
@@ -69,7 +71,9 @@ def prepare(name: str, data: Path, kept: Path, context: EmbeddingContext | None 
         queries, grades = read_questions(folder, "")
         queries = dict(sorted(queries.items(), key=lambda item: _order(item[0]))[: FIRST_QUERIES.get(name)])
         grades = {q: {paths[d]: grade for d, grade in of.items()} for q, of in grades.items()}
-    resources = Resources(Settings(vault=vault, state=kept / name / "state", embedding_context=context))
+    resources = Resources(
+        Settings(vault=vault, state=kept / name / "state", embedding_context=context, embedding_model=model)
+    )
     index_once(resources, lambda *_: None)
     return JudgedSet(name, resources, {q: text for q, text in queries.items() if grades.get(q)}, grades)
 

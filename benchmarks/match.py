@@ -1,24 +1,25 @@
 """How often an answerable question gets answers, and an unanswerable one gets none, as Markdown for docs/quality.md.
 
-    python -m benchmarks.match [--data FOLDER] [--keep FOLDER]
+    python -m benchmarks.match [--model NAME] [--data FOLDER] [--keep FOLDER]
 
 Each judged set is asked its own questions and those of the other sets; the vaults of `questions_data` are asked the
-questions that were written for them. The numbers in `pipelines/search/judgement.py` were chosen on `CHOSEN_ON`.
+questions that were written for them, and those in another language than theirs. The numbers in
+`pipelines/search/judgement.py` and `thresholds.py` were chosen on `CHOSEN_ON`.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from benchmarks.command import EXAMPLE, folder_of, markdown, parser, present
-from benchmarks.judged import COLLECTIONS, QUESTIONS, VAULTS, JudgedSet, asked_anew, prepare
+from benchmarks.judged import COLLECTIONS, QUESTIONS, VAULTS, JudgedSet, asked_anew, prepare, read_rows
 from benchmarks.quality import NOW
 from pipelines.question import read_question
 from queue_config.settings import Settings
@@ -116,14 +117,25 @@ def of_set(judged: JudgedSet, sets: list[JudgedSet]) -> Shares:
     return counted
 
 
-def of_written(name: str, judged: JudgedSet, questions: Path) -> Shares:
-    """Ask a vault the questions that were written for it."""
+def of_written(name: str, judged: JudgedSet, rows: Iterable[Mapping[str, Any]]) -> Shares:
+    """Ask a vault questions that were written for it."""
     counted = Shares(name)
     with asked_anew(judged) as service:
-        for line in questions.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+        for row in rows:
             ask(service, row["question"], row["kind"], dict.fromkeys(row["paths"], 1), counted)
     return counted
+
+
+def written(name: str) -> list[dict[str, Any]]:
+    """Return the questions of a file of `questions_data`."""
+    return list(read_rows(QUESTIONS / f"{name}.jsonl"))
+
+
+def across(name: str) -> list[dict[str, Any]]:
+    """Return a vault's questions in other languages than its own, and those of a field that it has nothing about."""
+    own = [row for row in written("across") if row["vault"] == name]
+    others = [row for other in WRITTEN if other != name for row in written(other)]
+    return own + [{**row, "paths": []} for row in others if row["kind"] == "elsewhere"]
 
 
 def _sample(judged: JudgedSet, most: int) -> list[str]:
@@ -132,28 +144,32 @@ def _sample(judged: JudgedSet, most: int) -> list[str]:
     return ids[:most]
 
 
-def _written(kept: Path) -> Iterator[Shares]:
+def _written(kept: Path, model: str | None) -> Iterator[Shares]:
     for name, notes in WRITTEN.items():
         vault = kept / f"written-{name}" / "vault"
         if not vault.exists():
             shutil.copytree(notes, vault)
-        resources = Resources(Settings(vault=vault, state=vault.parent / "state"))
+        resources = Resources(Settings(vault=vault, state=vault.parent / "state", embedding_model=model))
         index_once(resources, lambda *_: None)
-        yield of_written(name, JudgedSet(name, resources, {}, {}), QUESTIONS / f"{name}.jsonl")
+        judged = JudgedSet(name, resources, {}, {})
+        yield of_written(name, judged, written(name))
+        yield of_written(f"{name}, in other languages", judged, across(name))
 
 
 def main() -> None:
     """Measure and print."""
-    given = parser(__doc__, data=True, keep=True).parse_args()
+    options = parser(__doc__, data=True, keep=True)
+    options.add_argument("--model", help="what embeds, if not the embedded model for English")
+    given = options.parse_args()
     console = Console(width=160, soft_wrap=True)
     with folder_of(given.keep) as kept:
         names = present((*COLLECTIONS, *VAULTS), given.data, console)
-        sets = [prepare(name, given.data, kept) for name in names]
+        sets = [prepare(name, given.data, kept, model=given.model) for name in names]
         rows = [of_set(judged, sets) for judged in sets]
-        rows += _written(kept)
+        rows += _written(kept, given.model)
         garden = next((one for one in sets if one.name == "vault-knowledge-garden"), None)
         if garden:
-            rows.append(of_written("garden-zh", garden, QUESTIONS / "knowledge-garden.jsonl"))
+            rows.append(of_written("garden-zh", garden, written("knowledge-garden")))
         console.print(markdown(HEAD, [one.row() for one in rows]))
         console.print("* not used to choose the numbers")
 

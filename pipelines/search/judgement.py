@@ -39,9 +39,6 @@ _UNKNOWN = 0.54
 _FOREIGN = 0.64
 """The nearness at the noise of a language that the model separates badly."""
 
-_SENTENCE = 0.15
-"""How much nearer a question is to the best sentence of a passage than to the whole of it."""
-
 _CERTAIN = 0.999
 
 
@@ -89,13 +86,14 @@ def _nearness(found: Sequence[Found], source: Source, language: Language | None)
     for one in found:
         chunk, own = one.hit.chunk_id, language_of(one.chunk.text)
         spoken = language or own or "en"
-        if chunk not in cosines or own not in (None, spoken):
+        if chunk not in cosines:
             continue
         piece = best.get(chunk, cosines[chunk])
-        if spoken == "en":
-            cosine = max(cosines[chunk], piece - _SENTENCE)
+        level = bars.level(spoken, own or spoken)
+        if level is not None:
+            cosine = max(cosines[chunk], piece - bars.sentence) - level
             nearness[chunk] = (cosine - bars.weak) / (bars.strong - bars.weak)
-        elif spoken in bars.foreign:
+        elif own in (None, spoken) and spoken in bars.foreign:
             nearness[chunk] = _FOREIGN + piece - bars.foreign[spoken]
     return nearness
 

@@ -42,6 +42,7 @@ from pipelines.search.names import (
     with_titles,
 )
 from pipelines.search.operators import restricted
+from pipelines.search.thresholds import scaled
 from pipelines.search.vectors import QuantizedVectors, nearest_pieces
 from pipelines.store import Cache
 
@@ -619,10 +620,11 @@ def _fuse(
     match = match | dict(matches(len(only_near), only_near))
     if source.vector is not None:
         near = near | source.cache.search.cosines(source.vector, only_match)
-    parts: dict[str, Mapping[int, float]] = {"meaning": near, "words": match}
+    model = source.cache.meta.model
+    parts = {"meaning": scaled(model, near), "words": match}
     fused = convex_combination(parts)
     if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
-        fused = convex_combination(parts | {"sentences": pieces})
+        fused = convex_combination(parts | {"sentences": scaled(model, pieces)})
     return fused, near, match
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePath
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pipelines.filters import BANDS, Band
 from pipelines.language import Language
@@ -20,9 +20,14 @@ class Thresholds:
     mean. `note_prune`, `note_floor`: the same if a note's mean vector is the question. `noise`: deep retrieval drops
     notes below it. `strong`, `weak`: the lowest cosine of a best answer that is a strong or a weak match. `bands`:
     the lowest cosine of each of `filters.BANDS`. `calibrated`: the numbers were chosen for this model. `alike`: the
-    lowest cosine of two passages that are copies of each other; None: not measured. `foreign`: by language, how near
-    the best passage in that language is to an unrelated question. These are languages that the model separates badly.
-    All numbers before hold for English.
+    lowest cosine of two passages that are copies of each other; None: not measured. All numbers before hold for
+    English.
+
+    `zero`: where the scale of cosines begins (`scaled`). `sentence`: how much
+    nearer a question is to the best sentence of a passage than to the whole of it. `levels`: by language, how much
+    higher the cosines are than in English. `across`: the same, by the question's language, for a passage in another
+    one. In languages that are in neither, a cosine says nothing, or little if they are `foreign`: by language, how
+    near the best passage is to an unrelated question.
     """
 
     prune: float
@@ -35,7 +40,15 @@ class Thresholds:
     bands: tuple[float, float, float, float]
     calibrated: bool = True
     alike: float | None = None
+    zero: float = 0.0
+    sentence: float = 0.15
+    levels: Mapping[Language, float] = field(default_factory=lambda: {"en": 0.0})
+    across: Mapping[Language, float] = field(default_factory=dict)
     foreign: Mapping[Language, float] = field(default_factory=dict)
+
+    def level(self, spoken: Language, of_passage: Language) -> float | None:
+        """Return how much higher than in English a question's cosines to passages are; None: they say nothing."""
+        return (self.levels if spoken == of_passage else self.across).get(spoken)
 
 
 BGE_LARGE = Thresholds(
@@ -66,16 +79,53 @@ MINILM = Thresholds(
 """Measured: docs/traversal.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/quality.md, "Is it an answer";
 `alike`: there, "What is alike"; `bands`: "Bands" there."""
 
+_OF_ALL: tuple[Language, ...] = ("en", "de", "fr", "es", "it", "pt", "nl", "other")
+
+E5_SMALL = Thresholds(
+    prune=0.83,
+    floor=0.86,
+    noise=0.79,
+    note_prune=0.91,
+    note_floor=0.93,
+    strong=0.86,
+    weak=0.83,
+    bands=(0.99, 0.875, 0.855, 0.835),
+    alike=0.99,
+    zero=0.75,
+    sentence=0.03,
+    # Measured in English, German and Chinese, and with eight sentences each in French, Spanish, Russian and Japanese.
+    levels=dict.fromkeys(_OF_ALL, 0.0) | {"cjk": 0.03},
+    across=dict.fromkeys(_OF_ALL, -0.04) | {"cjk": -0.015},
+)
+"""Measured where MiniLM's are; `zero`: docs/models.md, "Measured"."""
+
 UNKNOWN = replace(MINILM, calibrated=False, alike=None)
 """The lowest thresholds known: one that is too low costs some reading, one that is too high hides every answer."""
 
-_BY_NAME: dict[str, Thresholds] = {"bge-large-en-v1.5": BGE_LARGE, "all-minilm-l6-v2": MINILM}
+_BY_NAME: dict[str, Thresholds] = {
+    "bge-large-en-v1.5": BGE_LARGE,
+    "all-minilm-l6-v2": MINILM,
+    "multilingual-e5-small": E5_SMALL,
+}
 
 
 @cache
 def thresholds_of(model: str) -> Thresholds:
     """Return a model's thresholds by the last part of its name (of a hub or a folder), or else `UNKNOWN`."""
     return _BY_NAME.get(PurePath(model).name.lower(), UNKNOWN)
+
+
+Id = TypeVar("Id")
+
+
+def scaled(model: str, cosines: Mapping[Id, float]) -> dict[Id, float]:
+    """Return a model's cosines on a scale that begins where two texts have nothing in common, and ends at 1.
+
+    Only on it does half of a score mean half as near: the cosines of multilingual-e5-small lie between 0.7 and 0.95,
+    so that fusion would give the worst passage three quarters of the best one's score, and BM25 would decide alone.
+    """
+    zero = thresholds_of(model).zero
+    return {item: (cosine - zero) / (1.0 - zero) for item, cosine in cosines.items()}
 
 
 def lowest_cosine(model: str, wanted: float | Band) -> float:

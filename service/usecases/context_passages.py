@@ -25,7 +25,7 @@ from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import split_sentences
 from pipelines.search.fusion import Found
 from pipelines.search.rank import Source
-from pipelines.search.thresholds import Match, is_noise
+from pipelines.search.thresholds import Match, is_noise, scaled
 from pipelines.store import Cache
 from service.usecases.paging import Page
 from service.usecases.search import View
@@ -125,7 +125,9 @@ def _matching(
     """Return the sections of the best notes that match, each with its passages, and of others their best passage."""
     best = {one.hit.path: one for one in found[:NOTES]}
     rows = _rows(source, [one.hit.chunk_id for one in best.values()], gathered)
-    near = _cosines(source, [row.chunk_id for own in rows.values() for row in own])
+    near = scaled(
+        source.cache.meta.model, _cosines(source, [row.chunk_id for own in rows.values() for row in own])
+    )
     days = {path: day for path, _, day in source.cache.filters.facets([one.hit.path for one in found])}
     candidates: list[Candidate] = []
     for one in found:
@@ -297,20 +299,23 @@ def _linked(
 def nearest_of(
     source: Source, paths: Sequence[str], *, drop_noise: bool = True
 ) -> dict[str, tuple[ChunkRow, float]]:
-    """Return the passage of each note that is nearest to the question, with its cosine, without what is noise."""
+    """Return the passage of each note that is nearest to the question, with its scaled cosine, without noise."""
     # Nearly every chunk may be allowed: SQLite would read all their ids.
     allowed = None if source.only is None else set(source.only)
     own = source.cache.search.chunks_of_notes(paths, (), None)
-    near = _cosines(source, [one for one in own if allowed is None or one in allowed])
+    model = source.cache.meta.model
+    cosines = _cosines(source, [one for one in own if allowed is None or one in allowed])
+    near = scaled(
+        model,
+        {one: cosine for one, cosine in cosines.items() if not drop_noise or not is_noise(model, cosine)},
+    )
     rows = source.cache.passages.chunk_rows(list(near))
-    rows = {chunk_id: row for chunk_id, row in rows.items() if not _says_nothing(row)}
     nearest: dict[str, tuple[ChunkRow, float]] = {}
     for chunk_id, row in rows.items():
         cosine = near[chunk_id]
-        if row.path not in nearest or cosine > nearest[row.path][1]:
+        if not _says_nothing(row) and (row.path not in nearest or cosine > nearest[row.path][1]):
             nearest[row.path] = (row, cosine)
-    model = source.cache.meta.model
-    return {path: found for path, found in nearest.items() if not drop_noise or not is_noise(model, found[1])}
+    return nearest
 
 
 def first_of(source: Source, paths: Collection[str]) -> dict[str, tuple[ChunkRow, float]]:

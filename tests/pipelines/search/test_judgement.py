@@ -144,6 +144,42 @@ def test_a_cosine_between_two_languages_says_nothing(english):
     assert judge(english, [hit_of(english, "chinese.md", cosine=0.9)], "what do zebras eat") == ["none"]
 
 
+@pytest.fixture
+def multilingual(english, monkeypatch):
+    """Return a domain whose model is measured in all languages, and between them."""
+    monkeypatch.setattr(english.cache, "meta", replace(english.cache.meta, model="multilingual-e5-small"))
+    return english
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "cosine"),
+    [
+        ("Was fressen Zebras und wie schlafen sie?", "words.md", 0.83),
+        ("what do zebras eat", "german.md", 0.83),
+        ("what do zebras eat", "chinese.md", 0.83),
+        ("斑马吃什么", "words.md", 0.85),
+    ],
+)
+def test_a_multilingual_model_finds_matches_across_languages(multilingual, query, path, cosine):
+    assert judge(multilingual, [hit_of(multilingual, path, cosine=cosine)], query) == ["weak"]
+    assert judge(multilingual, [hit_of(multilingual, path, cosine=0.79)], query) == ["none"]
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "noise", "match"),
+    [
+        ("what do zebras eat", "words.md", 0.84, 0.88),
+        ("Was fressen Zebras und wie schlafen sie?", "german.md", 0.84, 0.88),
+        ("斑马吃什么", "chinese.md", 0.88, 0.90),
+    ],
+)
+def test_nonsense_is_no_match_in_any_language_of_a_multilingual_model(
+    multilingual, query, path, noise, match
+):
+    assert judge(multilingual, [hit_of(multilingual, path, cosine=noise)], query) == ["none"]
+    assert judge(multilingual, [hit_of(multilingual, path, cosine=match)], query) == ["weak"]
+
+
 ORDER = ("none", "weak", "strong")
 
 
