@@ -70,8 +70,10 @@ def installed_mb() -> float:
 
 def memory_of(demo: int) -> str:
     """Return what each process of the demo holds, its share of what several hold included (PSS), in MB."""
+    roles = {"demo", "serve", "watch", "work"}
     tree = [psutil.Process(demo), *psutil.Process(demo).children(recursive=True)]
-    return ", ".join(f"{one.cmdline()[4]} {one.memory_full_info().pss / 1e6:.0f}" for one in tree)
+    held = {next(iter(roles & set(one.cmdline())), "other"): one.memory_full_info().pss for one in tree}
+    return ", ".join(f"{role} {pss / 1e6:.0f}" for role, pss in held.items())
 
 
 def ask(demo: subprocess.Popen[bytes]) -> str:
