@@ -159,6 +159,22 @@ class GraphKeys(DomainsFileModel):
     )
 
 
+class RerankKeys(DomainsFileModel):
+    """`rerank:`."""
+
+    model: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="a second model that ranks the best notes again: as in `embedding`, or the folder of a"
+        " cross-encoder that EVERINDEX_ALLOWED_MODELS names; default: none",
+    )
+    depth: Annotated[int, _NotTruth, Field(ge=2, le=200)] | None = Field(
+        default=None, description="how many notes it ranks; default: 50, by a cross-encoder 20"
+    )
+    weight: _Share = Field(
+        default=Domain("", "").rerank_weight, description="what the score before it counts beside its own"
+    )
+
+
 class PrivacyKeys(DomainsFileModel):
     """`privacy:`."""
 
@@ -309,6 +325,7 @@ class DomainKeys(DomainsFileModel):
         description="a passage's nearest sentence counts, too, in a question of four words or more; only in convex",
     )
     graph: GraphKeys = Field(default_factory=GraphKeys)
+    rerank: RerankKeys = Field(default_factory=RerankKeys)
     relations: Annotated[dict[str, RelationKeys], Field(max_length=_MOST_RELATIONS)] = Field(
         default_factory=dict, description="per type of links: `inverse` and `name`"
     )
@@ -339,6 +356,7 @@ SECTIONS: dict[str, type[DomainsFileModel]] = {
     "`lexical:`": LexicalKeys,
     "`rrf:`": RankFusionKeys,
     "`graph:`": GraphKeys,
+    "`rerank:`": RerankKeys,
     "a type of `relations:`": RelationKeys,
     "`context:`": ContextKeys,
     "`privacy:`": PrivacyKeys,
@@ -482,6 +500,9 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
         communities=written.graph.communities,
         graph_mode=written.graph.mode,
         walk_restart=written.graph.restart,
+        rerank_model=written.rerank.model,
+        rerank_depth=written.rerank.depth,
+        rerank_weight=written.rerank.weight,
         import_inject_threshold=written.import_inject_threshold,
         context=ContextLimits(**written.context.model_dump()),
         privacy=Privacy(tuple(written.privacy.tags), tuple(written.privacy.folders), llm=written.llm == "on"),
@@ -677,7 +698,7 @@ def _check_together(domains: Sequence[Domain], node: yaml.Node | None, name: str
 
 _INDEXED = (
     *("path", "legacy", "embedding", "embedding_dim", "embedding_context", "pagerank_over", "formats"),
-    "documents",
+    *("documents", "rerank_model"),
 )
 """Settings that take effect when notes are indexed."""
 

@@ -485,7 +485,8 @@ class Domain:
 
     `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
     `formats` are the names of the formats that it indexes; None: those of the vault. `documents`: how each is read.
-    `import_inject_threshold`: None: 2 for source files in a search, 1 for linked notes in a context.
+    `import_inject_threshold`: None: 2 for source files in a search, 1 for linked notes in a context. `rerank_depth`:
+    None: as many as the model can rank in time.
     """
 
     slug: str
@@ -509,6 +510,9 @@ class Domain:
     central_over: CentralOver = "all"
     communities: Communities = "louvain"
     walk_restart: float = 0.15
+    rerank_model: str | None = None
+    rerank_depth: int | None = None
+    rerank_weight: float = 0.0
     import_inject_threshold: int | None = None
     context: ContextLimits = field(default_factory=ContextLimits)
     graph_mode: GraphMode = "lift"

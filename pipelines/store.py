@@ -210,6 +210,22 @@ class Vectors(Protocol):
         """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
 
 
+class SecondVectors(Protocol):
+    """Vectors of texts by a second model, as signed bytes; a text's go when its own vector does."""
+
+    def want(self, model: str | None) -> None:
+        """Have all texts with a vector wait for one by this model; None: by no model. What is stored stays."""
+
+    def pending(self, most: int) -> dict[str, str]:
+        """Return up to `most` texts of chunks, below their contexts, that wait for the wanted model, by hash."""
+
+    def keep(self, model: str, quantized: Mapping[str, Quantized]) -> None:
+        """Store vectors of texts by their hashes; an empty one says that the model has none for the text."""
+
+    def of_chunks(self, model: str, ids: Sequence[int]) -> dict[int, Quantized]:
+        """Return the vectors of chunks by id, without unprepared ones; empty: the model has none for the text."""
+
+
 class Dating(Protocol):
     """What decides a note's dates: what it states itself, by an order of sources, and what git knows of its file."""
 
@@ -511,6 +527,10 @@ class Cache(Protocol):
     @property
     def vectors(self) -> Vectors:
         """Vectors by the hash of their text."""
+
+    @property
+    def second(self) -> SecondVectors:
+        """Vectors of texts by a second model."""
 
     @property
     def dates(self) -> Dating:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from tests.once import made_once
 from tests.sweeps import ALL
 from tests.temporary import folder_of_a_run
-from tests.tiny import build_tiny_model
+from tests.tiny import build_tiny_cross_encoder, build_tiny_model
 from workers.heartbeat import raise_limit
 
 settings.register_profile(
@@ -144,7 +144,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out, and run it first: a long file at the end would leave other workers idle."""
     for item in items:
         path = item.path.relative_to(Path(__file__).parent).as_posix()
-        if path.startswith(SLOW) or "tiny_model" in getattr(item, "fixturenames", ()):
+        if path.startswith(SLOW) or {"tiny_model", "tiny_cross_encoder"} & {
+            *getattr(item, "fixturenames", ())
+        }:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
@@ -162,6 +164,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real sentence-transformers model with random weights."""
     pytest.importorskip("sentence_transformers", reason="everindex[models] is not installed")
     return made_once(tmp_path_factory, "models", build_tiny_model) / "tiny"
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real cross-encoder with random weights: it ranks, but by nothing that means anything."""
+    return made_once(tmp_path_factory, "cross-encoders", build_tiny_cross_encoder) / "cross-encoder"
 
 
 @pytest.fixture

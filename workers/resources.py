@@ -22,15 +22,17 @@ from pipelines.cache.schema import CacheMeta, check_model
 from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.embedding.embedder import Embedder, Library
+from pipelines.embedding.embedder import CrossEncoder, Embedder, Library, load_cross_encoder
 from pipelines.embedding.models import (
     EMBEDDED_MODEL,
     MULTILINGUAL_MODEL,
     NO_MODEL,
     ModelInfo,
+    SecondModel,
     find_downloaded,
     find_model,
     has_english_model,
+    is_cross_encoder,
 )
 from pipelines.errors import (
     CacheError,
@@ -138,9 +140,10 @@ class Embedders:
         self._folder = folder
         self._find = find
         self._workers = workers
-        self._loading = threading.Lock()
+        self._loading, self._pairing = threading.Lock(), threading.Lock()
         self._loaded: dict[str, Embedder] = {}
         self._wanted: dict[str, Library] = {}
+        self._pairs: dict[str, CrossEncoder] = {}
 
     def get(self, model: str, threads: int | None = None) -> Embedder:
         """Return the loaded model of that name. A broken one is loaded again."""
@@ -172,6 +175,13 @@ class Embedders:
                 log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
             self._loaded[model], self._wanted[model] = embedder, wanted
         return self._loaded[model]
+
+    def cross_encoder(self, folder: str) -> CrossEncoder:
+        """Return the loaded cross-encoder of a folder. Raises ModelUnavailableError."""
+        with self._pairing:  # not `_loading`, which other questions wait for
+            if folder not in self._pairs:
+                self._pairs[folder] = load_cross_encoder(Path(folder).expanduser())
+            return self._pairs[folder]
 
     def has_loaded(self, model: str) -> bool:
         """Say whether the model of that name is loaded, and works; without one nothing is missing."""
@@ -224,6 +234,20 @@ def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
     return _find_model(name) if name is None or name in settings.chosen_models else _find_downloaded(name)
 
 
+def second_model(settings: Settings, name: str) -> SecondModel:
+    """Return the model of that name, by which a vault wants notes ranked again. Raises ModelUnavailableError.
+
+    Only the settings may download it or name a folder. Raises ModelNotAllowedError.
+    """
+    if name == NO_MODEL:
+        raise ModelUnavailableError("`none` is no model; leave `rerank` out of _domains.yaml")
+    if name not in settings.chosen_models:
+        return SecondModel(_find_downloaded(name).name)
+    if is_cross_encoder(Path(name).expanduser()):
+        return SecondModel(name, is_cross_encoder=True)
+    return SecondModel(_find_model(name).name)
+
+
 def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> ChunkSettings:
     """Return how a domain's notes are split for a model, and which context is embedded with each passage."""
     return chunk_settings(
@@ -252,6 +276,9 @@ def recorded_model(settings: Settings, name: str, root: Path) -> ModelInfo:
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
 _NOT_ALLOWED = "model not allowed"
+RERANK = "rerank"
+"""The kind of the problem that a domain's second model cannot be used."""
+_AGAIN_SECONDS = 30.0
 
 
 class Resources:
@@ -270,6 +297,8 @@ class Resources:
         self.embedders = Embedders(self.place.state, self._recorded, self.workers)
         # Owners of work that a failing disk ended before it could release its leases.
         self.broken_off: set[str] = set()
+        # By domain: the name of its second model, that model if it can be used, and until when that is believed.
+        self._second: dict[str, tuple[str, SecondModel | None, float]] = {}
         self._unlogged = Trouble("the log by note cannot be written; notes are indexed without it")
 
     # The vault
@@ -375,7 +404,9 @@ class Resources:
             info = chosen_model(self.settings, named)
         except ModelNotAllowedError as error:
             self.problems().report(
-                _NOT_ALLOWED, domain.slug, f"{domain.slug}: {error}; until then {EMBEDDED_MODEL} is used"
+                _NOT_ALLOWED,
+                domain.slug,
+                f"{domain.slug}: {error}, then `everindex reembed`; until then {EMBEDDED_MODEL} is used",
             )
             return find_model(None)
         self.problems().clear(_NOT_ALLOWED, domain.slug)
@@ -423,6 +454,34 @@ class Resources:
         for domain in self.domains():
             self.model_of(domain)
         return [found.message for found in self.problems().reported() if found.kind == _NOT_ALLOWED]
+
+    def second_model(self, domain: Domain) -> SecondModel | None:
+        """Return the model that ranks a domain's best notes again; None without one, or while it is a problem."""
+        name = domain.rerank_model
+        if name is None:
+            self._second.pop(domain.slug, None)
+            with suppress(EverindexError):
+                self.problems().clear(RERANK, domain.slug)
+            return None
+        known = self._second.get(domain.slug)
+        if known and known[0] == name and time.monotonic() < known[2]:
+            return known[1]
+        try:
+            found = second_model(self.settings, name)
+        except ModelUnavailableError as error:
+            self.refuse_second(domain, error)
+            return None
+        self._second[domain.slug] = (name, found, time.monotonic() + _AGAIN_SECONDS)
+        with suppress(EverindexError):  # a full disk is a problem of its own
+            self.problems().clear(RERANK, domain.slug)
+        return found
+
+    def refuse_second(self, domain: Domain, error: ModelUnavailableError) -> None:
+        """Do without a domain's second model for half a minute, and report why."""
+        self._second[domain.slug] = (domain.rerank_model or "", None, time.monotonic() + _AGAIN_SECONDS)
+        with suppress(EverindexError):
+            message = f"{domain.slug}: answers are not ranked again by a second model: {error}"
+            self.problems().report(RERANK, domain.slug, message)
 
     def check_models(self) -> None:
         """Refuse caches of another model than the settings choose. Raises ModelMismatchError."""

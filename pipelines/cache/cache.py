@@ -23,7 +23,7 @@ from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import Quantized, SqlitePassages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
 from pipelines.cache.search import SqliteSearch
-from pipelines.cache.vectors import SqliteVectors, Vector, is_unit
+from pipelines.cache.vectors import SqliteSecondVectors, SqliteVectors, Vector, is_unit
 from pipelines.errors import CacheError, StateError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
@@ -246,12 +246,13 @@ class SqliteCache:
         self.edges = SqliteEdges(con, clock)
         self.chunks = ChunkRows(con, embeds=meta.embeds)
         self.vectors = SqliteVectors(con, meta)
+        self.second = SqliteSecondVectors(con)
         self.dates = SqliteDating(con)
         self.filters = SqliteFiltering(con)
         self.graph = SqliteGraph(con, self.edges)
         self.notes = SqliteNotes(con)
         self.passages = SqlitePassages(con, meta.dimension)
-        self.search = SqliteSearch(con, path, meta.dimension, self.passages)
+        self.search = SqliteSearch(con, path, meta.dimension, self.passages, self.second)
 
     @classmethod
     def create(
@@ -509,6 +510,14 @@ def readable_sentences(path: Path, meta: CacheMeta, hashes: Collection[str]) -> 
             rows = select(other.con, _SENTENCES, (json.dumps(list(hashes)), meta.dimension))
             for text_hash, codes in rows:
                 found[text_hash] = np.frombuffer(codes, np.int8).reshape(-1, meta.dimension)
+    return found
+
+
+def readable_second(path: Path, model: str, hashes: Collection[str]) -> dict[str, Quantized]:
+    """Return the vectors of these texts that a cache has by a second model, by hash."""
+    found: dict[str, Quantized] = {}
+    with suppress(*_UNREADABLE), closing(SqliteCache.open(path)) as other:
+        found = other.second.of(model, hashes)
     return found
 
 

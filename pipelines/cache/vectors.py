@@ -1,4 +1,7 @@
-"""The vectors of texts, which outlive the chunks that have them for a while, and arithmetic on unit vectors."""
+"""The vectors of texts, which outlive the chunks that have them for a while, and arithmetic on unit vectors.
+
+A second model's are beside those of the cache's own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.cache.passages import Quantized
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import BadVectorError
 from pipelines.sqlite import first, one, select, transaction
@@ -132,6 +136,75 @@ class SqliteVectors:
                 if found:
                     self._con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
                     self._con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, found[0]))
+
+
+# The vectors by a second model, which ranks the best notes again.
+
+
+_WANTED = "SELECT value FROM vault_meta WHERE key = 'second_model'"
+# As for sentences: a text that no chunk has any more only waits for its vector's grace period to end.
+_PENDING = (
+    "SELECT s.text_hash, (SELECT coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
+    " WHERE c.text_hash = s.text_hash) FROM vault_second s"
+    " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash) LIMIT ?"
+)
+
+
+class SqliteSecondVectors:
+    """The vectors of a cache's texts by a second model, on its connection; a text's go when its own vector does."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
+
+    def want(self, model: str | None) -> None:
+        """Have all texts with a vector wait for one by this model; None: by no model. What is stored stays."""
+        if first(self._con, _WANTED) == (None if model is None else (model,)):
+            return
+        with transaction(self._con):
+            self._con.execute("DELETE FROM vault_second WHERE codes IS NULL")
+            self._con.execute("DELETE FROM vault_meta WHERE key = 'second_model'")
+            if model is not None:
+                self._con.execute("INSERT INTO vault_meta VALUES ('second_model', ?)", (model,))
+                self._con.execute(
+                    "INSERT OR IGNORE INTO vault_second SELECT text_hash, ?, NULL FROM vault_vector", (model,)
+                )
+
+    def pending(self, most: int) -> dict[str, str]:
+        """Return up to `most` texts, below their contexts, that wait for the wanted model, by hash."""
+        return dict(select(self._con, _PENDING, (most,)))
+
+    def hashes_pending(self) -> list[str]:
+        """Return the hashes of all texts that wait for the wanted model."""
+        found = select(self._con, "SELECT text_hash FROM vault_second WHERE codes IS NULL")
+        return [text_hash for (text_hash,) in found]
+
+    def keep(self, model: str, quantized: Mapping[str, Quantized]) -> None:
+        """Store vectors of texts by their hashes; an empty one says that the model has none for the text."""
+        with transaction(self._con):
+            self._con.executemany(
+                "UPDATE vault_second SET codes = ? WHERE text_hash = ? AND model = ?",
+                ((vector.tobytes(), text_hash, model) for text_hash, vector in quantized.items()),
+            )
+
+    def of_chunks(self, model: str, ids: Sequence[int]) -> dict[int, Quantized]:
+        """Return the vectors of chunks by id, without unprepared ones; empty: the model has none for the text."""
+        found = select(
+            self._con,
+            "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_second s USING (text_hash)"
+            " WHERE c.id IN (SELECT value FROM json_each(?)) AND s.model = ? AND s.codes IS NOT NULL",
+            (json.dumps(list(ids)), model),
+        )
+        return {chunk_id: np.frombuffer(blob, np.int8) for chunk_id, blob in found}
+
+    def of(self, model: str, hashes: Collection[str]) -> dict[str, Quantized]:
+        """Return the vectors of texts by hash, without unprepared and empty ones."""
+        found = select(
+            self._con,
+            "SELECT text_hash, codes FROM vault_second"
+            " WHERE text_hash IN (SELECT value FROM json_each(?)) AND model = ? AND length(codes) > 0",
+            (json.dumps(list(hashes)), model),
+        )
+        return {text_hash: np.frombuffer(blob, np.int8) for text_hash, blob in found}
 
 
 # Arithmetic on unit vectors.

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -49,6 +50,28 @@ class Model(Protocol):
 
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Vectors:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
+
+
+class CrossEncoder(Protocol):
+    """A loaded model that reads question and passage together."""
+
+    def scores(self, question: str, texts: Sequence[str], threads: int) -> list[float]:
+        """Return how well texts answer a question: more is better. Raises BadVectorError."""
+
+
+def load_cross_encoder(folder: Path) -> CrossEncoder:
+    """Load a cross-encoder by sentence-transformers, which takes seconds. Raises ModelUnavailableError."""
+    if find_spec("sentence_transformers") is None:
+        raise ModelUnavailableError(
+            f"the cross-encoder {folder} needs sentence-transformers, which is not installed; install"
+            " everindex[models]"
+        )
+    from pipelines.embedding.sentence_transformer import load_pairs  # noqa: PLC0415 - it loads torch
+
+    try:
+        return load_pairs(folder)
+    except Exception as error:  # each library has its own errors; all mean the same to the user
+        raise ModelUnavailableError(f"the cross-encoder {folder} cannot be loaded ({error})") from error
 
 
 class Embedder:

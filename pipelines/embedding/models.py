@@ -64,6 +64,14 @@ class ModelInfo:
         return self.folder / ("e5-small-q4.bin" if self.is_packed else "model.safetensors")
 
 
+@dataclass(frozen=True, slots=True)
+class SecondModel:
+    """A model that ranks the best notes again; a cross-encoder reads question and passage together."""
+
+    name: str
+    is_cross_encoder: bool = False
+
+
 def find_model(name: str | None) -> ModelInfo:
     """Find a model that the operator chose: an embedded one, none, a local folder, or a hub's (downloaded once).
 
@@ -105,8 +113,17 @@ def find_downloaded(name: str) -> ModelInfo:
     except Exception as error:  # likewise; also an impossible name, or files of another kind
         raise ModelNotAllowedError(
             f"the model {name[:200]!r} was not downloaded to this machine, and only the settings may download it "
-            "or name a folder: put its name into EVERINDEX_ALLOWED_MODELS if you trust it, then `everindex reembed`"
+            "or name a folder: put its name into EVERINDEX_ALLOWED_MODELS if you trust it"
         ) from error
+
+
+def is_cross_encoder(folder: Path) -> bool:
+    """Say whether a folder has a model that rates pairs of texts, instead of one that embeds them."""
+    try:
+        built = read_json(folder / "config.json").get("architectures") or [""]
+    except (OSError, ValueError, AttributeError):
+        return False
+    return str(built[0]).endswith("ForSequenceClassification")
 
 
 def has_english_model() -> bool:

@@ -152,6 +152,9 @@ class Search(Paged, Filtered):
         Field(max_length=MOST_PHRASINGS, description="other phrasings of the question, merged with it"),
     ] = []
     limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10
+    rerank: Annotated[
+        bool | None, Field(description="whether second models rank the notes again; leave it out as a rule")
+    ] = None
 
 
 class Context(Filtered):

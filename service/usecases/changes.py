@@ -377,7 +377,7 @@ def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
         state, reason = done or ("pending", row.error if row else None)
         answer = _answered(resources, file, state, reason, began)
     refine(resources, file.domain, cache)
-    prepare_sentences(resources, cache)
+    prepare_sentences(resources, file.domain, cache)
     return answer
 
 

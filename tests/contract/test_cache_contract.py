@@ -719,6 +719,50 @@ def test_texts_owe_the_vectors_of_their_sentences_until_these_are_stored(cache):
     assert cache.passages.quantized_of_chunks([chunk])[chunk].tolist() == sentences.tolist()
 
 
+def test_texts_wait_for_a_second_model_until_its_vectors_are_stored(cache, store):
+    save(cache, "a.md", "apple")
+    cache.second.want("another model")
+    save(cache, "b.md", "bread")
+    assert cache.second.pending(9) == {"hash of apple": "apple", "hash of bread": "bread"}
+    assert len(cache.second.pending(1)) == 1
+    (apple,), (bread,) = ids(cache, "a.md"), ids(cache, "b.md")
+    cache.second.keep(
+        "another model", {"hash of apple": np.int8([1, 2, 127]), "unknown": np.int8([1, 2, 127])}
+    )
+    assert cache.second.pending(9) == {"hash of bread": "bread"}
+    found = store.reader().second.of_chunks("another model", [apple, bread, 999])
+    assert {chunk: vector.tolist() for chunk, vector in found.items()} == {apple: [1, 2, 127]}
+    assert cache.second.of_chunks("a third model", [apple]) == {}
+
+
+def test_what_a_second_model_was_asked_for_is_kept_when_another_is_wanted(cache):
+    save(cache, "a.md", "apple", "bread")
+    apple, _ = ids(cache, "a.md")
+    cache.second.want("one")
+    cache.second.keep("one", {"hash of apple": np.int8([127])})
+    cache.second.want("two")
+    assert cache.second.pending(9).keys() == {"hash of apple", "hash of bread"}
+    cache.second.want(None)
+    assert cache.second.pending(9) == {}
+    save(cache, "b.md", "cheese")
+    assert cache.second.pending(9) == {}
+    cache.second.want("one")
+    assert cache.second.pending(9).keys() == {"hash of bread", "hash of cheese"}
+    assert cache.second.of_chunks("one", [apple])[apple].tolist() == [127]
+
+
+def test_a_state_that_waits_for_a_second_model_has_a_name_of_its_own(cache, store):
+    save(cache, "a.md", "apple")
+    cache.passages.keep_quantized({"hash of apple": np.int8([[1, 2, 3, 4]])})
+    reader = store.reader()
+    before = reader.search.generation()
+    cache.second.want("one")
+    waiting = reader.search.generation()
+    cache.second.keep("one", {"hash of apple": np.int8([127])})
+    assert len({before, waiting}) == 2
+    assert reader.search.generation() == before
+
+
 # Edges follow the links and the files
 
 

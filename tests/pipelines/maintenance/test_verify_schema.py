@@ -21,7 +21,7 @@ from pipelines.maintenance.rebuild import build_beside
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
 from pipelines.notes.lexical import LexicalQuery
-from pipelines.search.find import prepare
+from pipelines.search.find import prepare, prepare_second
 from pipelines.sqlite import connect
 from tests.pipelines.conftest import House
 
@@ -103,7 +103,7 @@ def files():
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory, tiny_embedder, files):
-    """A vault and its cache, complete: sentences, ranks, a parked note, an ignored one."""
+    """A vault and its cache, complete: sentences, a second model, ranks, a parked note, an ignored one."""
     base = tmp_path_factory.mktemp("built")
     for folder in ("vault", "state"):
         (base / folder).mkdir()
@@ -135,10 +135,16 @@ def copy(source, target):
     shutil.copy2(source, target)
 
 
+SECOND = "a second model"
+
+
 def finish(house):
     """Do all pending work."""
     house.index()
-    prepare(house.cache, house.embedder._embedder.encode_queries, lambda: False)
+    embedder = house.embedder._embedder
+    prepare(house.cache, embedder.encode_queries, lambda: False)
+    house.cache.second.want(SECOND)
+    prepare_second(house.cache, SECOND, embedder.encode_documents, lambda: False)
     if house.cache.edges.ranks_behind():
         rank_domain(house.cache, Domain("vault", "", legacy=True))
 
@@ -177,6 +183,14 @@ def whole_picture(house):
             text_hash: (np.frombuffer(codes, np.int8).astype(int) // 8).tolist()
             for text_hash, codes in all_of(
                 "SELECT text_hash, codes FROM vault_sentence WHERE text_hash IN (SELECT text_hash FROM vault_chunk)"
+            )
+        },
+        "second": {
+            text_hash: (np.frombuffer(codes, np.int8).astype(int) // 8).tolist()
+            for text_hash, codes in con.execute(
+                "SELECT text_hash, codes FROM vault_second WHERE model = ?"
+                " AND text_hash IN (SELECT text_hash FROM vault_chunk)",
+                (SECOND,),
             )
         },
         "kept": all_of("SELECT text_hash FROM vault_vector WHERE unused_since IS NULL ORDER BY text_hash"),
