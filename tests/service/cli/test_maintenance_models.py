@@ -44,7 +44,8 @@ def test_each_index_is_listed_with_its_model_and_each_known_model(settings, tiny
     assert len(names) >= len(KNOWN_MODELS)
 
 
-def test_a_model_that_is_here_and_what_it_reads_before_a_text_are_said():
+def test_a_model_that_is_here_and_what_it_reads_before_a_text_are_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = run().stdout
     assert "multilingual-e5-small [1] (installed)\n" in text
     assert "intfloat/e5-small-v2 [1]\n" in text
