@@ -32,6 +32,7 @@ MAY_IMPORT = {
         "queue_config",
         "workers.attention",
         "workers.complaints",
+        "workers.endpoints",
         "workers.heartbeat",
         "workers.jobs",
         "workers.resources",

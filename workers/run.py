@@ -160,7 +160,7 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
     if (
         not is_paused(resources, domain.slug)
         and not has_pending(cache)
-        and resources.embedders.has_loaded(cache.meta.model)
+        and resources.embedders.prepares(cache.meta.model)
         and cache.passages.pending_sentences(1)
         and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)
     ):
@@ -371,6 +371,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         tasks.parser.stop()
         resources.sandbox.stop()
         upkeep.child.stop()
+        resources.embedders.close()
 
     _consume(settings, huey, stop_children)
     stopped.set()
@@ -388,8 +389,8 @@ def _consume(settings: Settings, huey: Queue, stop_children: Callable[[], None])
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,
     )
-    # Two threads: ranks are computed while a note is parsed.
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside") as huey.aside:
+    # Three threads: ranks are computed while a note is parsed, and endpoints are waited for.
+    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="aside") as huey.aside:
         try:
             consumer.run()
         finally:

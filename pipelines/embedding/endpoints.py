@@ -93,7 +93,7 @@ def embed(
         body = _read(client, endpoint.url.rstrip("/") + path, asked, most, seconds)
     except httpx2.TimeoutException:
         raise EndpointSlowError(seconds) from None
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, RuntimeError) as error:  # the last: it is closed
         raise EndpointError(f"no answer ({type(error).__name__})", passing=True) from None
     try:
         return _parsed(endpoint, json.loads(body), plain)
@@ -136,6 +136,10 @@ def _parsed(endpoint: EmbeddingEndpoint, said: Any, texts: Sequence[str]) -> Emb
         rows, tokens = said["embeddings"], said.get("prompt_eval_count")
     if len(rows) != len(texts):
         raise EndpointError(f"{len(rows)} vectors for {len(texts)} texts")
+    if any(isinstance(row[0], list) for row in rows):
+        raise EndpointError(
+            "a vector per token; start it with pooling (`--pooling mean`), or with another model"
+        )
     # A server may write what is no number as null.
     numbers = [[math.nan if number is None else number for number in row] for row in rows]
     vectors = np.array(numbers, np.float64)

@@ -7,7 +7,6 @@ before any of its vectors is used.
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.embedding.endpoints import EmbeddingEndpoint, Vectors, connection, embed, estimate_tokens
-from pipelines.embedding.models import BGE_QUERY_PREFIX, ModelInfo
+from pipelines.embedding.models import ModelInfo, prefixes_of
 from pipelines.errors import (
     BadVectorError,
     CacheError,
@@ -32,6 +31,7 @@ from pipelines.errors import (
     EndpointSlowError,
     ModelUnavailableError,
 )
+from pipelines.model import EndpointUse
 
 PROBES = (
     "The garden needs water in a dry summer.",
@@ -63,26 +63,6 @@ _QUESTIONS_AT_ONCE = 8
 _QUESTIONS_KEPT = 500
 _WINDOW = 512  # tokens; what the smallest of the usual models reads
 _SHORTEST = 500  # characters; a text that is refused for its length is not cut further
-_PREFIXES = (
-    (re.compile(r"(^|[-_])e5([-_]|$)"), "query: ", "passage: "),
-    (re.compile(r"^nomic-embed-text"), "search_query: ", "search_document: "),
-    (re.compile(r"^bge-.*-en"), BGE_QUERY_PREFIX, ""),
-)
-"""What models of a family were trained to read before questions and passages, by their names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What one request to an endpoint was: texts embedded, tokens, their cost; `failed`: without a usable answer.
-
-    Probes count as tokens, and not as texts.
-    """
-
-    endpoint: str
-    texts: int
-    tokens: int
-    dollars: float
-    failed: bool
 
 
 class Books(Protocol):
@@ -94,7 +74,7 @@ class Books(Protocol):
     def may_spend(self) -> bool:
         """Say whether the day's limit allows a paid request."""
 
-    def used(self, use: Use) -> None:
+    def used(self, use: EndpointUse) -> None:
         """Record a request."""
 
     def said(self, endpoint: str, problem: str | None) -> None:
@@ -103,9 +83,7 @@ class Books(Protocol):
 
 def describe_remote(name: str, dimension: int) -> ModelInfo:
     """Return what is known of a model that endpoints serve; its prefixes are those of its family."""
-    base = Path(name).name.lower()
-    prefixes = next(((query, text) for known, query, text in _PREFIXES if known.search(base)), ("", ""))
-    return ModelInfo(name, Path(), dimension, _WINDOW, *prefixes)
+    return ModelInfo(name, Path(), dimension, _WINDOW, *prefixes_of(name))
 
 
 def ask_dimension(name: str, endpoints: Sequence[EmbeddingEndpoint]) -> int:
@@ -161,13 +139,14 @@ class RemoteEmbedder:
         books: Books,
         *,
         clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], object] = time.sleep,
+        wait: Callable[[float], object] | None = None,
     ) -> None:
         """Make a chain, in the order in which endpoints are tried; nothing is sent yet."""
         self.info = info
         self._books = books
         self._clock = clock
-        self._wait = wait
+        self._closed = threading.Event()
+        self._wait = wait or self._closed.wait
         self._links = [_Link(endpoint, connection(endpoint)) for endpoint in endpoints]
         self._changing = threading.Lock()
         self._turn = count()
@@ -176,7 +155,8 @@ class RemoteEmbedder:
         self._vector_of_question = lru_cache(_QUESTIONS_KEPT)(self._answer_in_time)
 
     def close(self) -> None:
-        """Close the connections that are kept alive."""
+        """Close the connections that are kept alive; nothing waits to try again from then on."""
+        self._closed.set()
         self._questions.shutdown(wait=False, cancel_futures=True)
         for link in self._links:
             link.client.close()
@@ -346,7 +326,8 @@ class RemoteEmbedder:
             return answer.vectors
         finally:
             paid = tokens * endpoint.usd_per_million_tokens / 1e6
-            self._books.used(Use(endpoint.name, len(texts) if usable else 0, tokens, paid, not usable))
+            done = len(texts) if usable else 0
+            self._books.used(EndpointUse(endpoint.name, 1, int(not usable), done, tokens, paid))
 
     def _compare(self, found: Vectors, known: Vectors) -> None:
         cosine = float((_known(found) * known).sum(axis=1).min())

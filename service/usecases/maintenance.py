@@ -18,6 +18,7 @@ from pipelines.errors import (
     CacheCorruptError,
     CacheError,
     CacheMissingError,
+    ModelUnavailableError,
     NotRunningError,
 )
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
@@ -136,11 +137,9 @@ def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
             known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])
             cache.passages.keep_quantized(known)
     if pending := cache.passages.hashes_of_pending_sentences():
-        prepare(
-            cache,
-            resources.embedders.bulk(cache.meta.model, lambda: len(pending)).encode_queries,
-            lambda: False,
-        )
+        embedder = resources.embedders.bulk(cache.meta.model, lambda: len(pending))
+        with suppress(ModelUnavailableError):  # no endpoint may read them
+            prepare(cache, embedder.encode_queries, lambda: False)
 
 
 # The indexes on the disk: those in use, and those kept so that a change can be taken back without embedding.

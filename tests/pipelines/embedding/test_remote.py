@@ -244,6 +244,7 @@ def test_the_first_endpoint_that_answers_defines_the_probes_of_a_new_index(chain
         (ONE_LESS, "vectors for"),
         (NO_JSON, "cannot be read"),
         (Reply(body=b'{"data": [1, 2, 3]}'), "cannot be read"),
+        (Reply(spoil=lambda rows: [[row, row] for row in rows]), "a vector per token"),
         (Reply(body=b"[" * 100_000), "cannot be read"),
         (TOO_LARGE, "an answer of more than"),
         (DROPPED, "no answer"),
@@ -369,6 +370,18 @@ def test_the_first_endpoint_is_used_again_when_it_works_again(chain, server, sec
     embedder.connect()
     assert embedder.device == "e0"
     assert ledger.problems == {"e0": None, "e1": None}
+
+
+def test_an_endpoint_that_embeds_between_two_failures_is_not_closed_for_longer(chain, server, clock):
+    embedder = chain(server)
+    for _ in range(3):
+        embedder.connect()
+        embedder.encode_documents(TEXTS)
+        server.replies.append(NO_JSON)
+        with pytest.raises(ModelUnavailableError):
+            embedder.encode_documents(TEXTS)
+        assert embedder._links[0].closed_until == clock.now + 30
+        clock.now += 31
 
 
 # A text's fault or the server's
@@ -528,14 +541,14 @@ def test_a_request_is_counted_with_its_cost(chain, server, ledger):
     embedder = chain(server, usd_per_million_tokens=2.0)
     embedder.encode_documents(TEXTS)
     admission, batch = ledger.uses
-    assert (admission.texts, batch.texts, batch.failed) == (0, 3, False)
+    assert (admission.texts, batch.texts, batch.failures) == (0, 3, 0)
     tokens = sum(len(text.split()) for text in server.requests[1]["input"])
     assert batch.tokens == tokens
     assert batch.dollars == pytest.approx(2.0 * tokens / 1e6)
     server.by_default = lambda _: NO_JSON
     with pytest.raises(ModelUnavailableError):
         embedder.encode_documents(TEXTS)
-    assert (ledger.uses[-1].failed, ledger.uses[-1].texts) == (True, 0)
+    assert (ledger.uses[-1].failures, ledger.uses[-1].texts) == (1, 0)
 
 
 @pytest.mark.parametrize(
