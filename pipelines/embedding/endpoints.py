@@ -11,13 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Literal
 
-import httpx2
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import EndpointError, EndpointSlowError
+
+if TYPE_CHECKING:
+    import httpx2  # takes 60 ms, and only a vault with endpoints needs it
 
 _BYTES_PER_NUMBER = 32
 _BYTES_BESIDE = 100_000
@@ -66,6 +69,8 @@ class EmbeddingAnswer:
 
 def connection(endpoint: EmbeddingEndpoint) -> httpx2.Client:
     """Return a client that sends texts to the endpoint's own address alone, whatever the environment says."""
+    import httpx2  # noqa: PLC0415 - likewise
+
     # At info level it logs addresses.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     headers = {"Accept-Encoding": "identity"} | (
@@ -82,6 +87,8 @@ def embed(
     seconds: float,
 ) -> EmbeddingAnswer:
     """Send texts and return the answer. Raises EndpointError."""
+    import httpx2  # noqa: PLC0415 - likewise
+
     # Lone surrogates, which YAML escapes can create, have no bytes in UTF-8.
     plain = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
     path = "/embeddings" if endpoint.kind == "openai" else "/api/embed"
@@ -106,7 +113,7 @@ def _read(client: httpx2.Client, url: str, asked: Mapping[str, Any], most: int, 
     until = time.monotonic() + seconds
     with client.stream("POST", url, json=asked, timeout=seconds) as response:
         status = response.status_code
-        if status != httpx2.codes.OK:
+        if status != HTTPStatus.OK:
             todo = _REMEDIES.get(301 if response.is_redirect else status)
             raise EndpointError(
                 f"HTTP {status}" + (f"; {todo}" if todo else ""),

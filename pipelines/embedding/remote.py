@@ -16,9 +16,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import httpx2
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +31,9 @@ from pipelines.errors import (
     ModelUnavailableError,
 )
 from pipelines.model import EndpointUse
+
+if TYPE_CHECKING:
+    import httpx2
 
 PROBES = (
     "The garden needs water in a dry summer.",
