@@ -178,9 +178,13 @@ class RerankKeys(DomainsFileModel):
 class PrivacyKeys(DomainsFileModel):
     """`privacy:`."""
 
-    tags: list[str] = Field(default_factory=list, description="notes with these tags are never sent anywhere")
+    tags: list[str] = Field(
+        default_factory=list,
+        description="notes with these tags are sent to no server, except to an endpoint that is `local`",
+    )
     folders: list[str] = Field(
-        default_factory=list, description="notes in these folders, at any depth, are never sent anywhere"
+        default_factory=list,
+        description="notes in these folders, at any depth, are sent to no server, likewise",
     )
 
 

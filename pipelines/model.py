@@ -452,6 +452,21 @@ class ContextLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointUse:
+    """What an endpoint did: requests, those of them without a usable answer, texts embedded, tokens, US dollars.
+
+    The texts by which a model is identified count as tokens alone.
+    """
+
+    endpoint: str
+    requests: int
+    failures: int
+    texts: int
+    tokens: int
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
 class Privacy:
     """What never leaves the machine: notes with these tags or in these folders, and without `llm` all notes.
 

@@ -157,7 +157,7 @@ class Leases(Protocol):
         """Release a row untried; it is leased only `apart` from others until its content changes."""
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
-        """Release a row after a failure that may pass; it is due again after a growing pause.
+        """Release a row after a failure that may pass; it is due again after a growing pause, if kept after a minute.
 
         A failure that is not the note's fault does not count as an attempt (`counted` false).
         """
@@ -207,7 +207,16 @@ class Vectors(Protocol):
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
 
     def pending(self, besides: Collection[str] = ()) -> int:
-        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
+        """Count the chunks whose vectors are pending, without those of parked and kept notes and of `besides`."""
+
+    def probes(self) -> list[Vector]:
+        """Return the vectors of the sentences that identify the model; none for one that ran on this machine."""
+
+    def keep_probes(self, probes: Sequence[Vector]) -> list[Vector]:
+        """Let these identify the model, unless there are vectors by now; return those that do.
+
+        Raises BadVectorError.
+        """
 
 
 class SecondVectors(Protocol):

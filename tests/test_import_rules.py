@@ -32,6 +32,7 @@ MAY_IMPORT = {
         "queue_config",
         "workers.attention",
         "workers.complaints",
+        "workers.endpoints",
         "workers.heartbeat",
         "workers.jobs",
         "workers.resources",
@@ -175,6 +176,8 @@ HOMES = {
     "tokenizers": ("pipelines.embedding.bert",),
     "threadpoolctl": ("pipelines.embedding.bert",),
     "huggingface_hub": ("pipelines.embedding.models",),
+    # `remote` names the type of the client only.
+    "httpx2": ("pipelines.embedding.endpoints", "pipelines.embedding.remote"),
     "networkx": ("pipelines.graph.louvain", "pipelines.graph.export"),
     "scipy": (),
     "rapidfuzz": ("pipelines.notes.links", "pipelines.search.names", "pipelines.search.spelling"),

@@ -181,7 +181,7 @@ def _can_prepare(resources: Resources, domain: Domain, cache: SqliteCache) -> bo
     has_loaded, second = resources.embedders.has_loaded, resources.second_model(domain)
     if second or domain.rerank_model is None:  # otherwise it is wanted, and cannot be used for now
         cache.second.want(second.name if second and not second.is_cross_encoder else None)
-    if has_loaded(cache.meta.model) and cache.passages.pending_sentences(1):
+    if resources.embedders.prepares(cache.meta.model) and cache.passages.pending_sentences(1):
         return True
     return second is not None and has_loaded(second.name) and bool(cache.second.pending(1))
 
@@ -390,6 +390,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         tasks.parser.stop()
         resources.sandbox.stop()
         upkeep.child.stop()
+        resources.embedders.close()
 
     _consume(settings, huey, stop_children)
     stopped.set()
@@ -407,8 +408,8 @@ def _consume(settings: Settings, huey: Queue, stop_children: Callable[[], None])
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,
     )
-    # Two threads: ranks are computed while a note is parsed.
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside") as huey.aside:
+    # Three threads: ranks are computed while a note is parsed, and endpoints are waited for.
+    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="aside") as huey.aside:
         try:
             consumer.run()
         finally:

@@ -484,14 +484,19 @@ _SENTENCES = (
 )
 
 
-def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> dict[str, Vector]:
+def readable_vectors(
+    path: Path, meta: CacheMeta, hashes: Collection[str], probes: Sequence[Vector] = ()
+) -> dict[str, Vector]:
     """Return those vectors of these text hashes that a cache of the same model has, and that can be read.
 
-    A damaged vector is left out: it is cheap to compute again, and its file is reported elsewhere.
+    The model is the same if its name, its dimension and the vectors of its `probes` are. A damaged vector is left
+    out: it is cheap to compute again, and its file is reported elsewhere.
     """
     found: dict[str, Vector] = {}
     with suppress(*_UNREADABLE), closing(SqliteCache.open(path)) as other:
         if (other.meta.model, other.meta.dimension) != (meta.model, meta.dimension):
+            return {}
+        if not np.array_equal(other.vectors.probes(), probes):
             return {}
         try:
             found = _readable(other, hashes)

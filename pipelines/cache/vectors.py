@@ -18,6 +18,9 @@ from pipelines.cache.schema import CacheMeta
 from pipelines.errors import BadVectorError
 from pipelines.sqlite import first, one, select, transaction
 
+KEPT = "kept"
+"""The `error_kind` of a row whose note must not leave this machine, which has nothing to embed it with."""
+
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
 
@@ -53,6 +56,28 @@ class SqliteVectors:
             # for good.
             self._con.executemany("INSERT INTO vault_vector VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
+    def probes(self) -> list[Vector]:
+        """Return the vectors of the sentences that identify the model; none for one that ran on this machine.
+
+        None, too, if one is damaged: then the model has to be taken for another.
+        """
+        found = select(self._con, "SELECT embedding FROM vault_probe ORDER BY position")
+        if any(not isinstance(blob, bytes) or len(blob) != 4 * self._meta.dimension for (blob,) in found):
+            return []
+        return [np.frombuffer(blob, "<f4") for (blob,) in found]
+
+    def keep_probes(self, probes: Sequence[Vector]) -> list[Vector]:
+        """Let these identify the model, unless there are vectors by now; return those that do.
+
+        Raises BadVectorError.
+        """
+        rows = [(position, self._blob(vector)) for position, vector in enumerate(probes)]
+        if not self.probes():
+            with transaction(self._con):
+                if not first(self._con, "SELECT 1 FROM vault_vector UNION ALL SELECT 1 FROM vault_probe"):
+                    self._con.executemany("INSERT INTO vault_probe VALUES (?, ?)", rows)
+        return self.probes()
+
     def _blob(self, vector: Vector) -> bytes:
         if vector.shape != (self._meta.dimension,) or not (np.isfinite(vector).all() and vector.any()):
             raise BadVectorError(
@@ -86,11 +111,11 @@ class SqliteVectors:
         return dict(select(self._con, sql, (path, most)))
 
     def pending(self, besides: Collection[str] = ()) -> int:
-        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
+        """Count the chunks whose vectors are pending, without those of parked and kept notes and of `besides`."""
         (count,) = one(
             self._con,
             "SELECT count(*) FROM vault_chunk WHERE has_vector = 0"
-            " AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1)"
+            f" AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1 OR error_kind = '{KEPT}')"
             " AND path NOT IN (SELECT value FROM json_each(?))",
             (json.dumps(list(besides)),),
         )

@@ -230,24 +230,28 @@ class WordPieces:
         return [len(one.ids) + sum(len(more.ids) for more in one.overflowing) for one in found]
 
 
-def load_bert(folder: Path, window: int, pooling: str) -> Bert:
-    """Load a model's files. Raises KeyError for weights under other names, OSError, ValueError for other files."""
+def load_bert(folder: Path, window: int, pooling: str, *, is_mapped: bool) -> Bert:
+    """Load a model's files. Raises KeyError for weights under other names, OSError, ValueError for other files.
+
+    `is_mapped`: what is read of the weights is in memory once for all processes. Only for a file that is not written
+    to: one that becomes shorter would kill them.
+    """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    mapped = _map_tensors(folder / "model.safetensors")
-    words = mapped.pop("embeddings.word_embeddings.weight")
-    weights = {name: np.asarray(tensor, np.float32) for name, tensor in mapped.items()}
+    path = folder / "model.safetensors"
+    tensors = _tensors(np.memmap(path, np.uint8, mode="r") if is_mapped else np.fromfile(path, np.uint8))
+    words = tensors.pop("embeddings.word_embeddings.weight")
+    weights = {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
     epsilon = config.get("layer_norm_eps", 1e-12)
     shape = Shape(config["num_hidden_layers"], config["num_attention_heads"], epsilon, pooling)
     return Bert(weights, words, shape, WordPieces(folder, window))
 
 
-def _map_tensors(path: Path) -> dict[str, npt.NDArray[np.floating]]:
-    """Map a file of safetensors: what is read is in memory once for all processes. Raises OSError, ValueError.
+def _tensors(file: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.floating]]:
+    """Return the tensors in the bytes of a file of safetensors. Raises ValueError.
 
     https://huggingface.co/docs/safetensors: the length of the header in 8 bytes, the header in JSON, the tensors.
     Some versions name the weights of a normalisation as BERT's authors did.
     """
-    file = np.memmap(path, np.uint8, mode="r")
     start = 8 + int.from_bytes(file[:8].tobytes(), "little")
     header = json.loads(file[8:start].tobytes())
     return {

@@ -245,7 +245,7 @@ def _load_model(info: ModelInfo, library: Library, precision: Precision) -> tupl
             return "numpy", load_packed(info.weights)
         if pooling := pooling_of_bert(info.folder):
             with suppress(KeyError):  # its weights have other names, which transformers may know
-                return "numpy", load_bert(info.folder, info.window, pooling)
+                return "numpy", load_bert(info.folder, info.window, pooling, is_mapped=info.is_published)
     if not has_torch:
         raise ModelUnavailableError(
             f"the model {info.name!r} needs sentence-transformers, which is not installed; install "

@@ -59,6 +59,11 @@ class ModelInfo:
         return self.name == MULTILINGUAL_MODEL
 
     @property
+    def is_published(self) -> bool:
+        """Say whether it comes in a package, with weights that are known."""
+        return self.name in _PUBLISHED_WEIGHTS
+
+    @property
     def weights(self) -> Path:
         """The file of its weights."""
         return self.folder / ("e5-small-q4.bin" if self.is_packed else "model.safetensors")

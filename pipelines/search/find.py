@@ -251,9 +251,12 @@ def _cosines(quantized: Quantized, question: Vector) -> list[float]:
 
 
 class SentenceVectors:
-    """The vectors of the last 20,000 sentences, by one model. Safe to use from several threads."""
+    """The vectors of the last 20,000 sentences, by one model. Safe to use from several threads.
 
-    def __init__(self, encode: Encode, clock: Callable[[], float] = time.monotonic) -> None:
+    Without `encode`, only sentences that are prepared have similarities.
+    """
+
+    def __init__(self, encode: Encode | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._encode = encode
         self._clock = clock
         self._kept: OrderedDict[str, npt.NDArray[np.float16]] = OrderedDict()
@@ -271,7 +274,9 @@ class SentenceVectors:
                 if new and self._clock() >= deadline:
                     return None
             try:
-                if new:
+                if new and self._encode is None:
+                    return None
+                if new and self._encode:
                     self._keep(new, self._encode(new))
             except (BadVectorError, ModelUnavailableError):
                 return None

@@ -25,6 +25,7 @@ from pipelines import domains
 from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.endpoints import EmbeddingEndpoint
 from pipelines.embedding.models import (
     EMBEDDED_MODEL,
     MULTILINGUAL_MODEL,
@@ -33,6 +34,7 @@ from pipelines.embedding.models import (
     find_downloaded,
     find_model,
 )
+from pipelines.embedding.remote import ask_dimension
 from pipelines.errors import (
     BadVectorError,
     ConfigurationError,
@@ -68,6 +70,7 @@ from service.runtime.systemd import MODULE, UnitPaths, unit_folder
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.status import MOST_SHARED_IDS, describe_change, shared_ids, storage_problem
 from service.usecases.text import counted, sharing
+from workers.endpoints import endpoints_of
 from workers.resources import GOOD_DOMAINS_FILE, chosen_chunking, recorded_model
 from workers.vault_paths import VaultPaths, remembered, was_indexed, why_not_indexed
 from workers.watchers import watchers
@@ -205,9 +208,24 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check_models(looked_at: Installation) -> Iterator[Finding]:
-    """Load each model that the settings or the vault's domains name, and compute a vector. Nothing is fetched."""
+    """Load each model that the settings or the vault's domains name, and compute a vector. Nothing is fetched.
+
+    Of a model that endpoints serve, each of them is asked for a vector.
+    """
     for name in _names(looked_at):
-        yield _examine(name, chosen=looked_at.settings.chosen_models)
+        served = endpoints_of(looked_at.settings, name)
+        yield from (_ask_endpoint(name, one) for one in served)
+        if not served:
+            yield _examine(name, chosen=looked_at.settings.chosen_models)
+
+
+def _ask_endpoint(model: str, endpoint: EmbeddingEndpoint) -> Finding:
+    """Have an endpoint embed a sentence that is no note's."""
+    try:
+        dimension = ask_dimension(model, [endpoint])
+    except ModelUnavailableError as error:
+        return warning("model", str(error).partition(", so how")[0], "start it, or correct its settings")
+    return ok("model", f"{model}: {endpoint.name} answers, {dimension} numbers per vector")
 
 
 def _names(looked_at: Installation) -> list[str]:
@@ -495,7 +513,7 @@ def check_passages(looked_at: Installation) -> Iterator[Finding]:
         if meta is None:
             continue  # never indexed, or damaged, which another check says
         with suppress(ModelUnavailableError):  # likewise
-            info = recorded_model(looked_at.settings, meta.model, place.root)
+            info = recorded_model(looked_at.settings, meta, place.root)
             wanted = chosen_chunking(looked_at.settings, info, domain)
             if change := describe_change(chunking_of(meta.pipeline), wanted):
                 yield warning(

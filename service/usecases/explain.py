@@ -13,6 +13,7 @@ from typing import Literal
 
 from pipelines.domains import with_setting
 from pipelines.embedding.check import speed_of
+from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.models import NO_MODEL, find_model
 from pipelines.errors import CacheError, ConfigurationError
 from pipelines.maintenance.backup import work_folder
@@ -196,8 +197,13 @@ def indexed_with(
 
     The vault's own state is only read; vectors that one of its indexes has by the model are taken from there.
     `tell` gets the seconds that it will take, None if no text has to be embedded. Raises ConfigurationError if every
-    domain has the model, ModelUnavailableError.
+    domain has the model or endpoints serve it, ModelUnavailableError.
     """
+    if resources.settings.endpoints_of(model):
+        raise ConfigurationError(
+            f"endpoints serve {model}, and a comparison would have them embed the whole vault; `everindex reembed`"
+            " does so, and back again embeds nothing"
+        )
     info, place = find_model(model), resources.place
     domains = resources.domains()
     indexes = [one for one in stored_indexes(resources) if resources.settings.domain in (None, one.domain)]
@@ -216,9 +222,10 @@ def indexed_with(
         seconds = None
         if info.name not in (NO_MODEL, *(one.model for one in indexes)):
             texts = sum(resources.reader(domain).counts().chunks for domain in domains)
-            speed = speed_of(other.embedders.bulk(info.name, lambda: texts))
-            # Sentences get vectors, too, and are about as many words as the passages.
-            seconds = 2 * texts / speed.texts_per_s
+            embedder = other.embedders.bulk(info.name, lambda: texts)
+            if isinstance(embedder, Embedder):
+                # Sentences get vectors, too, and are about as many words as the passages.
+                seconds = 2 * texts / speed_of(embedder).texts_per_s
         tell(seconds)
         index_once(other, progress)
         yield lambda: View(Resources(settings, create=False), wait_for_model=True)

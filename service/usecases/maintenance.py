@@ -140,11 +140,9 @@ def prepare_sentences(resources: Resources, domain: Domain, cache: SqliteCache) 
             known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])
             cache.passages.keep_quantized(known)
     if pending := cache.passages.hashes_of_pending_sentences():
-        prepare(
-            cache,
-            resources.embedders.bulk(cache.meta.model, lambda: len(pending)).encode_queries,
-            lambda: False,
-        )
+        embedder = resources.embedders.bulk(cache.meta.model, lambda: len(pending))
+        with suppress(ModelUnavailableError):  # no endpoint may read them
+            prepare(cache, embedder.encode_queries, lambda: False)
     second = resources.second_model(domain)
     if second and not second.is_cross_encoder:
         cache.second.want(second.name)

@@ -109,13 +109,14 @@ class QuestionModels:
         return model == NO_MODEL or model in self._loaded
 
     def load(self, models: Iterable[str]) -> None:
-        """Load those of the models that are missing. Raises ModelUnavailableError."""
-        for model in set(models) - self._loaded - {NO_MODEL}:
+        """Load those of the models that are missing, and try endpoints again. Raises ModelUnavailableError."""
+        for model in set(models) - {NO_MODEL}:
             # One thread: questions come one at a time, and bulk work has the other cores.
-            embedder = self._embedders.get(model, threads=1)
-            embedder.encode_query("warm up")
-            self.sentences[model] = SentenceVectors(embedder.encode_queries)
-            self._loaded.add(model)
+            embedder = self._embedders.load(model, threads=1)
+            if model not in self._loaded:
+                embedder.encode_query("warm up")
+                self.sentences[model] = SentenceVectors(self._embedders.sentence_encoder(model))
+                self._loaded.add(model)
 
     def vector(self, model: str, question: Question) -> Vector | None:
         """Return a question's vector, or None if the model is not loaded or does not work."""
@@ -416,11 +417,9 @@ def meant_by(ranked: Ranked, resources: Resources) -> str | None:
     """
     loaded = [model for model, vector in ranked.question.vectors.items() if vector is not None]
     with suppress(CacheError):
-        return (
-            corrected(_answered(ranked), ranked.question, resources.embedders.get(loaded[0]).count_tokens)
-            if loaded
-            else None
-        )
+        if loaded:
+            count_tokens = resources.embedders.get(loaded[0]).count_tokens
+            return corrected(_answered(ranked), ranked.question, count_tokens)
     return None
 
 
@@ -707,10 +706,10 @@ class View:
         if not models:
             raise CacheMissingError("nothing is indexed yet, so no model is known; ask again when a note is")
         (model,) = models
-        self._models.load(models)
-        embedder = self.resources.embedders.get(model)
-        encode = embedder.encode_queries if asked.question else embedder.encode_documents
-        return EmbedAnswer(model=model, vector=encode([asked.text])[0].tolist())
+        embedder = self.resources.embedders.load(model, threads=1)
+        text = asked.text
+        vector = embedder.encode_query(text) if asked.question else embedder.encode_documents([text])[0]
+        return EmbedAnswer(model=model, vector=vector.tolist())
 
     def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.
@@ -720,7 +719,8 @@ class View:
         """
 
         def ask(domain: Domain, cache: SqliteCache) -> DomainIndex:
-            return index_of(domain, cache, self.audience, ready=self._models.has_loaded(cache.meta.model))
+            ready = self._models.has_loaded(cache.meta.model)
+            return index_of(self.resources, domain, cache, self.audience, ready=ready)
 
         found, failed = self._ask(ask, slugs)
         state = describe_index(self.resources, list(found.values()), failed)

@@ -12,7 +12,7 @@ from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import RankedBy
 from pipelines.cache.leases import LEASE_SECONDS
 from pipelines.cache.schema import CacheMeta
-from pipelines.cache.vectors import VECTOR_GRACE_SECONDS
+from pipelines.cache.vectors import KEPT, VECTOR_GRACE_SECONDS
 from pipelines.errors import BadVectorError, StaleWorkError
 from pipelines.filters import parse_filters
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Chunk, FileContent, FoundFile
@@ -391,6 +391,29 @@ def test_a_note_whose_vectors_failed_can_be_parked_with_its_words(cache):
         False,
         0,
     )
+
+
+def test_a_note_that_is_kept_waits_a_minute_and_counts_as_no_vectors_that_wait(cache, clock):
+    save(cache, "a.md", "apple", embedded=False)
+    cache.leases.postpone(lease(cache, "vectors"), KEPT, "why", counted=False)
+    waiting = cache.leases.waiting()
+    assert (waiting.vectors, waiting.kept, waiting.reason, cache.vectors.pending()) == (0, 1, None, 0)
+    clock.now += 59
+    assert not cache.leases.has_pending("vectors")
+    clock.now += 2
+    assert lease(cache, "vectors").attempts == 1
+
+
+def test_a_cache_keeps_the_first_probes_and_none_beside_vectors(cache):
+    first, second = [vector_of("apple")], [vector_of("bread")]
+    assert cache.vectors.probes() == []
+    assert np.array_equal(cache.vectors.keep_probes(first), first)
+    assert np.array_equal(cache.vectors.keep_probes(second), first)
+
+
+def test_a_cache_that_has_vectors_takes_no_probes(cache):
+    cache.vectors.store({"hash of apple": vector_of("apple")})
+    assert cache.vectors.keep_probes([vector_of("apple")]) == []
 
 
 def test_nothing_waits_in_a_cache_without_pending_work(cache):

@@ -110,7 +110,7 @@ class LightResources(Resources):
 
     def before_encoding(self, step: Callable[[], object] = _do_nothing) -> None:
         for embedder in self.embedders._loaded.values():
-            embedder.before = step  # type: ignore[attr-defined]  # all are fakes
+            embedder.before = step  # type: ignore[union-attr]  # all are fakes
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None

@@ -66,6 +66,7 @@ COLUMNS = [(table, column) for table, columns in TABLES.items() for column in co
 PENDING = "it is pending work: indexing does it, and then it is as it was"
 WORK = "it says how work goes, which no file says"
 GIT = "it is what git said, which is asked again with the next commit and after any repair"
+MODEL = "it identifies a model; a process that embeds compares it with what endpoints answer"
 NOT_DERIVED = {
     ("vault_file", "generation"): PENDING,
     ("vault_graph", "generation"): PENDING,
@@ -88,6 +89,7 @@ NOT_DERIVED = {
     ): "it says how ranks were computed; they are computed again to compare them",
     ("vault_chunk_change", "number"): "a journal; who follows it compares what it holds with the cache",
     ("vault_chunk_change", "chunk_id"): "a journal; who follows it compares what it holds with the cache",
+    **{("vault_probe", name): MODEL for name in ("position", "embedding")},
     **{("vault_git", name): GIT for name in ("path", "created", "changed", "written")},
     ("sqlite_sequence", "seq"): "numbers may be left out; one that is too low is found",
     ("sqlite_sequence", "name"): "numbers may be left out; one that is too low is found",
@@ -111,6 +113,7 @@ def built(tmp_path_factory, tiny_embedder, files):
     house.files = files
     for path, text in NOTES.items():
         house.write(path, text)
+    house.cache.vectors.keep_probes([np.eye(32, dtype=np.float32)[0]])
     finish(house)
     house.cache.dates.keep_commits("head", [("garden.md", None, None, 0)])
     house.cache.con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -35,6 +35,7 @@ from service.runtime import watch_limits
 from service.runtime.client import announced
 from service.usecases import doctor
 from service.usecases.maintenance import index_once
+from tests.fakes.embedding_api import MODEL, Reply, fake_embedding
 from workers.resources import GOOD_DOMAINS_FILE, Resources
 
 
@@ -103,6 +104,22 @@ def test_a_variable_that_is_a_misspelled_setting(place, monkeypatch):
         "EVERINDEX_SETLE_SECONDS is set, and there is no such setting; did you mean EVERINDEX_SETTLE_SECONDS?"
     )
     assert found["environment"]["message"] == meant
+
+
+def test_an_endpoint_that_does_not_answer(place, monkeypatch):
+    with fake_embedding(dimension=32) as server:
+        named = [{"name": "studio", "url": f"{server.url}/v1", "model": MODEL, "key": "sk-secret"}]
+        monkeypatch.setenv("EVERINDEX_ENDPOINTS", json.dumps(named))
+        monkeypatch.setenv("EMBEDDING_MODEL", MODEL)
+        _, found = diagnose(place.root)
+        assert "model" not in found
+        server.by_default = lambda _: Reply(status=401)
+        _, found = diagnose(place.root)
+    assert (
+        found["model"]["message"]
+        == f"no endpoint of the model {MODEL} answers (studio: HTTP 401; check its key)"
+    )
+    assert "sk-secret" not in str(found)
 
 
 def test_a_healthy_installation_has_no_findings(place):

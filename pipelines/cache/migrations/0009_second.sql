@@ -15,4 +15,4 @@ CREATE TRIGGER vault_second_went AFTER DELETE ON vault_vector BEGIN
     DELETE FROM vault_second WHERE text_hash = OLD.text_hash;
 END;
 
-UPDATE vault_meta SET value = '8' WHERE key = 'schema_version';
+UPDATE vault_meta SET value = '9' WHERE key = 'schema_version';
