@@ -556,7 +556,7 @@ def test_a_trigger_of_a_backup_never_runs(filled, sealed, tmp_path):
 
 
 def test_a_dimension_that_no_cache_has_is_refused(filled, sealed):
-    for dimension in (0, -1, 10**9):
+    for dimension in (-1, 10**9):
         odd = with_manifest(sealed, caches=[cache_of(sealed) | {"dimension": dimension}])
         refused(filled, odd, NotABackupError, f"vectors of {dimension} dimensions")
 
