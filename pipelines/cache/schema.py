@@ -36,7 +36,7 @@ def steps_for(dimension: int) -> Steps:
     """Return the steps that make a cache for vectors of a dimension."""
     steps = steps_of(__package__)
     # A table of vectors has a dimension, even if it stays empty.
-    return {number: sql.replace(":dimension]", f"{max(1, dimension)}]") for number, sql in steps.items()}
+    return {number: sql.replace(":dimension]", f"{dimension or 1}]") for number, sql in steps.items()}
 
 
 def build(con: apsw.Connection, meta: CacheMeta) -> None:
