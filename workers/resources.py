@@ -435,10 +435,14 @@ class Resources:
 
     def brake(self, *, settle: bool = True, confirmed: bool = False) -> DeletionBrake:
         """Return the brake that decides which vanished notes are forgotten."""
-        running_s = time.monotonic() - self._began
         return DeletionBrake(
-            self.state(), self.vanished(), running_s=running_s, settle=settle, confirmed=confirmed
+            self.state(), self.vanished(), running_s=self.running_s, settle=settle, confirmed=confirmed
         )
+
+    @property
+    def running_s(self) -> float:
+        """For how many seconds this process has had its resources."""
+        return time.monotonic() - self._began
 
     def workers(self) -> dict[str, bool]:
         """Return the workers that reported within the last hour and did not end: whether each lives."""

@@ -23,6 +23,7 @@ from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
 from pipelines.cache.cache import SqliteCache
+from pipelines.embedding.embedder import Library
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -86,7 +87,7 @@ class FakeEmbedder:
 class FakeEmbedders(Embedders):
     """The fake model under every name."""
 
-    def get(self, model: str, threads: int | None = None) -> Any:  # noqa: ARG002 - the fake has none
+    def _get(self, model: str, threads: int | None, wanted: Library) -> Any:  # noqa: ARG002 - the fake has none
         return self._loaded.setdefault(model, FakeEmbedder(find_model(model)))
 
 
