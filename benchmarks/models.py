@@ -98,7 +98,7 @@ class Measured:
             f"{fmean(means):.3f}",
             verdict,
             f"{1000 * median(self.seconds[way]):.1f}",
-            f"{cost.texts:,.0f}" if cost else "",
+            f"{cost.texts:,.0f}" if cost and cost.texts else "",
             f"{cost.megabytes:.0f}" if cost else "",
         ]
 
@@ -107,7 +107,7 @@ class Measured:
 class Cost:
     """The texts that a core embeds in a second, and the megabytes of a process that answers questions."""
 
-    texts: float
+    texts: float | None
     megabytes: float
 
 
@@ -242,7 +242,7 @@ def measure_set(name: str, sets: Mapping[str, JudgedSet], into: Measured) -> tup
 
 def cosines_of(view: View, model: str, text: str, paths: Sequence[str]) -> dict[str, float]:
     """Return the scaled cosine of each note's best passage to a question, by a model."""
-    vector = view.resources.embedders.get(model).encode_query(text)
+    (vector,) = view.resources.embedders.get(model).encode_queries([text])
     ((_, cache),) = view.readers()
     near = scaled(model, cache.search.cosines(vector, cache.search.chunks_of_notes(paths, (), None)))
     notes, best = cache.passages.chunk_paths(list(near)), dict[str, float]()
@@ -263,23 +263,21 @@ def reranked(first: Mapping[str, float], near: Mapping[str, float], weight: floa
 
 def cost_of(kept: Path, data: Path, short: str | None, library: Library) -> Cost:
     """Return what a process of its own takes that answers questions with a model, or with words alone."""
-    judged = sampled(prepare(TIMED, data, kept / (short or "MiniLM"), model=MODELS.get(short or "")), 20)
-    view = View(Resources(judged.resources.settings), wait_for_model=True)
+    folder = kept / (short or "MiniLM") / TIMED
+    view = View(Resources(Settings(vault=folder / "vault", state=folder / "state")), wait_for_model=True)
     if short:
         view.load_models()
         if library == "torch":
             view.resources.embedders.bulk(MODELS[short], lambda: _MANY).use_threads(1)
     view.follow_commits()
-    for text in judged.queries.values():
+    for text in [*read_questions(data / TIMED, "")[0].values()][:20]:
         view.page(read_question(text), 10, now=NOW)
     megabytes = psutil.Process().memory_info().rss / 1e6
     if short is None:
-        return Cost(0.0, megabytes)
-    embedder = view.resources.embedders.get(MODELS[short])
-    embedder.use_threads(2)
+        return Cost(None, megabytes)
     texts = [row["text"] for row in read_rows(data / TIMED / "corpus.jsonl")][:TEXTS]
     began = time.process_time()
-    embedder.encode_documents(texts)
+    view.resources.embedders.get(MODELS[short]).encode_documents(texts)
     return Cost(len(texts) / (time.process_time() - began), megabytes)
 
 
