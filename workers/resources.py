@@ -300,7 +300,7 @@ def second_model(settings: Settings, name: str) -> SecondModel:
 def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> ChunkSettings:
     """Return how a domain's notes are split for a model, and which context is embedded with each passage."""
     return chunk_settings(
-        info.window,
+        info.passage_tokens,
         settings.chunk_target_words,
         settings.chunk_overlap_words,
         settings.embedding_context or domain.embedding_context,

@@ -64,6 +64,11 @@ class ModelInfo:
         return self.name in _PUBLISHED_WEIGHTS
 
     @property
+    def passage_tokens(self) -> int:
+        """The length for which passages are cut: half of the multilingual model's window (docs/models.md)."""
+        return self.window // 2 if self.is_packed else self.window
+
+    @property
     def weights(self) -> Path:
         """The file of its weights."""
         return self.folder / ("e5-small-q4.bin" if self.is_packed else "model.safetensors")

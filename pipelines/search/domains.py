@@ -24,7 +24,8 @@ from pipelines.search.judgement import judge
 from pipelines.search.names import with_titles
 from pipelines.search.operators import notes_left_out
 from pipelines.search.rank import Ranking, Source, rank_notes
-from pipelines.search.thresholds import Match, scaled
+from pipelines.search.thresholds import Match
+from pipelines.search.vectors import comparable
 
 # Merge domains that have different models into one answer, where only ranks are comparable.
 #
@@ -135,7 +136,7 @@ _LEAST_SHARE = 0.4
 
 Step = TypeVar("Step")
 _Evidence = tuple[float, float]
-"""The cosine of a hit's passage, scaled, and its BM25."""
+"""The cosine of a hit's passage, as `comparable` returns it, and its BM25."""
 
 
 class FederatedSearch:
@@ -192,7 +193,7 @@ class FederatedSearch:
         def evidence(source: Source) -> list[_Evidence]:
             slug = source.domain.slug
             hits = rankings[slug].hits
-            cosines = scaled(source.cache.meta.model, cosines_of(source, hits))
+            cosines = comparable(source.cache, cosines_of(source, hits), question.language)
             ids = [hit.chunk_id for hit in hits]
             bm25s = words[slug].scores_of(ids, over) if over and slug in words else {}
             return [(cosines.get(chunk, 0.0), bm25s.get(chunk, 0.0)) for chunk in ids]

@@ -45,8 +45,7 @@ from pipelines.search.names import (
     with_titles,
 )
 from pipelines.search.operators import restricted
-from pipelines.search.thresholds import scaled
-from pipelines.search.vectors import QuantizedVectors, nearest_pieces
+from pipelines.search.vectors import QuantizedVectors, comparable, nearest_pieces
 from pipelines.store import Cache
 
 # Lower the score of passages that say little: lists of links after a note's text, names of notes without text.
@@ -609,11 +608,10 @@ def _fuse(
     match = match | dict(matches(len(only_near), only_near))
     if source.vector is not None:
         near = near | source.cache.search.cosines(source.vector, only_match)
-    model = source.cache.meta.model
-    parts = {"meaning": scaled(model, near), "words": match}
+    parts = {"meaning": comparable(source.cache, near, question.language), "words": match}
     fused = convex_combination(parts)
     if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
-        fused = convex_combination(parts | {"sentences": scaled(model, pieces)})
+        fused = convex_combination(parts | {"sentences": comparable(source.cache, pieces, question.language)})
     return fused, near, match
 
 

@@ -16,7 +16,9 @@ import simsimd
 
 from pipelines.cache.passages import Quantized
 from pipelines.cache.vectors import Vector
+from pipelines.language import Language, language_of
 from pipelines.search.bm25 import Compared
+from pipelines.search.thresholds import scaled, thresholds_of
 from pipelines.store import Cache
 
 _LARGEST = 127
@@ -199,3 +201,20 @@ def nearest_pieces(
     starts = np.cumsum([0, *map(len, prepared.values())])[:-1]
     best = dict(zip(prepared, np.maximum.reduceat(cosines, starts).tolist(), strict=True))
     return {item: max(cosine, best.get(item, cosine)) for item, cosine in passages.items()}
+
+
+# Read cosines so that they can be compared with other scores, and between languages.
+
+
+def comparable(cache: Cache, cosines: Mapping[int, float], spoken: Language | None) -> dict[int, float]:
+    """Return the cosines of chunks, scaled, as if all were in the language of the question. Raises CacheError.
+
+    Also a model of many languages has passages in the question's own nearer than others that say the same: in a vault
+    of several languages, these would never be among the first.
+    """
+    bars = thresholds_of(cache.meta.model)
+    if spoken is not None and spoken in bars.across:
+        rows = cache.passages.chunk_rows(list(cosines))
+        offsets = {chunk: bars.offset(spoken, language_of(row.text)) for chunk, row in rows.items()}
+        cosines = {chunk: cosine - offsets.get(chunk, 0.0) for chunk, cosine in cosines.items()}
+    return scaled(cache.meta.model, cosines)

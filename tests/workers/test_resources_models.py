@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from pipelines.embedding.models import EMBEDDED_MODEL
+from pipelines.embedding.models import EMBEDDED_MODEL, MULTILINGUAL_MODEL
 from pipelines.errors import ConfigurationError, ModelNotAllowedError
 from queue_config.settings import Settings
 from service.usecases.status import find_problems
@@ -199,3 +199,12 @@ def test_a_model_of_a_hub_that_is_on_this_machine_already_is_used(vault, tmp_pat
     resources = resources_of(vault, tmp_path)
     assert resources.model_of(resources.registry().get("evil")).dimension == 32
     assert resources.problems().reported() == []
+
+
+def test_notes_are_split_alike_for_both_models_that_come_with_everindex(vault, tmp_path):
+    def split(model):
+        resources = resources_of(vault, tmp_path / (model or "default"), embedding_model=model)
+        (domain,) = resources.domains()
+        return resources.ingest(domain, resources.cache(domain)).chunking
+
+    assert split(MULTILINGUAL_MODEL) == split(None)

@@ -13,6 +13,7 @@ from pipelines.search.domains import FederatedSearch
 from pipelines.search.fusion import convex_combination
 from pipelines.search.rank import Source, depth_for, rank_notes
 from pipelines.search.thresholds import BGE_LARGE, E5_SMALL, MINILM, scaled, thresholds_of
+from pipelines.search.vectors import comparable
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 E5 = "multilingual-e5-small"
@@ -83,3 +84,16 @@ def test_domains_of_one_model_are_merged_on_its_scale(called_e5):
     cosines = [placed.hit.scores["cosine"] for placed in ranked]
     shares = [max(0.0, cosine - E5_SMALL.zero) / (max(cosines) - E5_SMALL.zero) / 2 for cosine in cosines]
     assert [placed.hit.signals["meaning"] for placed in ranked] == pytest.approx(shares)
+
+
+@pytest.mark.usefixtures("called_e5")
+def test_notes_in_another_language_count_as_if_they_were_in_the_questions(house):
+    text = "Die Zecke wird mit einer Zange gezogen, und die Wunde wird danach gereinigt."
+    house.write("german.md", text)
+    house.index()
+    (english,), (german,) = (house.cache.passages.chunks_of(path) for path in ("a.md", "german.md"))
+    near = {english.chunk_id: 0.85, german.chunk_id: 0.83}
+    found = comparable(house.cache, near, "en")
+    assert found[german.chunk_id] > found[english.chunk_id]
+    unknown = comparable(house.cache, near, None)
+    assert unknown == scaled(E5, near)
