@@ -53,9 +53,7 @@ class DomainOverview(_OperationsModel):
     model: str
     dimension: int
     device: str | None = Field(description="that computes vectors: cpu or cuda; null: no model is loaded")
-    precision: str | None = Field(
-        description="bfloat16 or float32, and whether OpenVINO runs the model; null: no model is loaded"
-    )
+    precision: str | None = Field(description="bfloat16 or float32, as it computes; null: no model is loaded")
     texts_per_s: float | None = Field(description="in the last slice of work; null: none yet")
     saves: int = Field(description="notes made findable in the last hour")
     saved_median_s: float | None = Field(description="from noticing a save until search finds it")
