@@ -18,6 +18,8 @@ import urllib.request
 from importlib.metadata import distribution
 from pathlib import Path
 
+import psutil
+
 import everindex
 
 CHECKOUT = Path(__file__).parents[1]
@@ -56,6 +58,24 @@ def compare_names() -> None:
         raise SystemExit(f"the package installs {sorted(names)}")
 
 
+def installed_mb() -> float:
+    """Return how much the environment's packages take on the disk, without pip."""
+    folder = INSTALLED.parent
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    sizes = (
+        one.stat().st_size for one in files if one.relative_to(folder).parts[0] not in {"pip", "setuptools"}
+    )
+    return sum(sizes) / 1e6
+
+
+def memory_of(demo: int) -> str:
+    """Return what each process of the demo holds, its share of what several hold included (PSS), in MB."""
+    roles = {"demo", "serve", "watch", "work"}
+    tree = [psutil.Process(demo), *psutil.Process(demo).children(recursive=True)]
+    held = {next(iter(roles & set(one.cmdline())), "other"): one.memory_full_info().pss for one in tree}
+    return ", ".join(f"{role} {pss / 1e6:.0f}" for role, pss in held.items())
+
+
 def ask(demo: subprocess.Popen[bytes]) -> str:
     """Return the path of the best answer once the demo has indexed its notes. Raises SystemExit."""
     deadline = time.monotonic() + PATIENCE
@@ -80,8 +100,11 @@ def serve(folder: str) -> None:
         port = probe.getsockname()[1]
     with subprocess.Popen([EVERINDEX, "demo", "--port", str(port)], stdout=subprocess.DEVNULL) as demo:
         try:
+            began = time.monotonic()
             if "Sleep" not in (best := ask(demo)):
                 raise SystemExit(f"the best answer is {best}")
+            print(f"{installed_mb():.0f} MB installed; all findable after {time.monotonic() - began:.0f} s")
+            print(f"MB in memory: {memory_of(demo.pid)}")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/static/style.css") as answer:
                 served = answer.read()
             if served != (INSTALLED / "service/web/static/style.css").read_bytes():

@@ -147,7 +147,8 @@ class GraphKeys(DomainsFileModel):
         default=Domain("", "").central_over, description="the edges that centrality counts"
     )
     communities: Communities = Field(
-        default=Domain("", "").communities, description="how communities are found"
+        default=Domain("", "").communities,
+        description="how communities are found; leiden needs everindex[leiden]",
     )
     mode: Annotated[GraphMode, _Off] = Field(
         default=Domain("", "").graph_mode, description="how links change the order of the answers"
@@ -158,12 +159,32 @@ class GraphKeys(DomainsFileModel):
     )
 
 
+class RerankKeys(DomainsFileModel):
+    """`rerank:`."""
+
+    model: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="a second model that ranks the best notes again: as in `embedding`, or the folder of a"
+        " cross-encoder that EVERINDEX_ALLOWED_MODELS names; default: none",
+    )
+    depth: Annotated[int, _NotTruth, Field(ge=2, le=200)] | None = Field(
+        default=None, description="how many notes it ranks; default: 50, by a cross-encoder 20"
+    )
+    weight: _Share = Field(
+        default=Domain("", "").rerank_weight, description="what the score before it counts beside its own"
+    )
+
+
 class PrivacyKeys(DomainsFileModel):
     """`privacy:`."""
 
-    tags: list[str] = Field(default_factory=list, description="notes with these tags are never sent anywhere")
+    tags: list[str] = Field(
+        default_factory=list,
+        description="notes with these tags are sent to no server, except to an endpoint that is `local`",
+    )
     folders: list[str] = Field(
-        default_factory=list, description="notes in these folders, at any depth, are never sent anywhere"
+        default_factory=list,
+        description="notes in these folders, at any depth, are sent to no server, likewise",
     )
 
 
@@ -308,6 +329,7 @@ class DomainKeys(DomainsFileModel):
         description="a passage's nearest sentence counts, too, in a question of four words or more; only in convex",
     )
     graph: GraphKeys = Field(default_factory=GraphKeys)
+    rerank: RerankKeys = Field(default_factory=RerankKeys)
     relations: Annotated[dict[str, RelationKeys], Field(max_length=_MOST_RELATIONS)] = Field(
         default_factory=dict, description="per type of links: `inverse` and `name`"
     )
@@ -338,6 +360,7 @@ SECTIONS: dict[str, type[DomainsFileModel]] = {
     "`lexical:`": LexicalKeys,
     "`rrf:`": RankFusionKeys,
     "`graph:`": GraphKeys,
+    "`rerank:`": RerankKeys,
     "a type of `relations:`": RelationKeys,
     "`context:`": ContextKeys,
     "`privacy:`": PrivacyKeys,
@@ -481,6 +504,9 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
         communities=written.graph.communities,
         graph_mode=written.graph.mode,
         walk_restart=written.graph.restart,
+        rerank_model=written.rerank.model,
+        rerank_depth=written.rerank.depth,
+        rerank_weight=written.rerank.weight,
         import_inject_threshold=written.import_inject_threshold,
         context=ContextLimits(**written.context.model_dump()),
         privacy=Privacy(tuple(written.privacy.tags), tuple(written.privacy.folders), llm=written.llm == "on"),
@@ -676,7 +702,7 @@ def _check_together(domains: Sequence[Domain], node: yaml.Node | None, name: str
 
 _INDEXED = (
     *("path", "legacy", "embedding", "embedding_dim", "embedding_context", "pagerank_over", "formats"),
-    "documents",
+    *("documents", "rerank_model"),
 )
 """Settings that take effect when notes are indexed."""
 

@@ -243,6 +243,28 @@ class ModelNotAllowedError(ModelUnavailableError):
     """A vault names a model that is not on this machine and not named in the settings."""
 
 
+class EndpointError(EverindexError):
+    """An endpoint gave no usable answer; the message says why, without the key and without a note's text.
+
+    `passing`: a later request may succeed. `of_texts`: one of the texts may be the cause. `retry_after`: seconds.
+    """
+
+    def __init__(
+        self, message: str, *, passing: bool = False, of_texts: bool = False, retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.passing = passing
+        self.of_texts = of_texts
+        self.retry_after = retry_after
+
+
+class EndpointSlowError(EndpointError):
+    """An endpoint did not answer in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer within {seconds:.0f} s", passing=True, of_texts=True)
+
+
 class BadVectorError(EverindexError):
     """A model returned a vector that is not finite, is zero, or has the wrong dimension."""
 

@@ -452,6 +452,21 @@ class ContextLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointUse:
+    """What an endpoint did: requests, those of them without a usable answer, texts embedded, tokens, US dollars.
+
+    The texts by which a model is identified count as tokens alone.
+    """
+
+    endpoint: str
+    requests: int
+    failures: int
+    texts: int
+    tokens: int
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
 class Privacy:
     """What never leaves the machine: notes with these tags or in these folders, and without `llm` all notes.
 
@@ -485,7 +500,8 @@ class Domain:
 
     `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
     `formats` are the names of the formats that it indexes; None: those of the vault. `documents`: how each is read.
-    `import_inject_threshold`: None: 2 for source files in a search, 1 for linked notes in a context.
+    `import_inject_threshold`: None: 2 for source files in a search, 1 for linked notes in a context. `rerank_depth`:
+    None: as many as the model can rank in time.
     """
 
     slug: str
@@ -509,6 +525,9 @@ class Domain:
     central_over: CentralOver = "all"
     communities: Communities = "louvain"
     walk_restart: float = 0.15
+    rerank_model: str | None = None
+    rerank_depth: int | None = None
+    rerank_weight: float = 0.0
     import_inject_threshold: int | None = None
     context: ContextLimits = field(default_factory=ContextLimits)
     graph_mode: GraphMode = "lift"

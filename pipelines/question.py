@@ -107,7 +107,8 @@ class Signs:
 class Question:
     """A question as it was typed: the `text` to search for, the operators beside it, and the filters.
 
-    `filters` are those that were given with it, narrowed by its operators. `vectors` has that of what is `asked` by
+    `filters` are those that were given with it, narrowed by its operators. `rerank`: whether second models rank its
+    notes again; None: those that take no longer than a question may. `vectors` has that of what is `asked` by
     model; the use case fills it, with None for a model that is not loaded. All else is read from the text when it is
     first needed.
     """
@@ -116,6 +117,7 @@ class Question:
     text: str
     operators: tuple[Operator, ...] = ()
     filters: Filters = NO_FILTERS
+    rerank: bool | None = None
     vectors: dict[str, Vector | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def within(self, given: Filters) -> Question:
@@ -226,8 +228,8 @@ class Question:
         return frozenset(telling_words(self.text))
 
 
-def read_question(typed: str, given: Filters = NO_FILTERS) -> Question:
-    """Read what a person typed, and the filters that were `given` with it.
+def read_question(typed: str, given: Filters = NO_FILTERS, *, rerank: bool | None = None) -> Question:
+    """Read what a person typed, and the filters and `rerank` that were given with it.
 
     What is no operator stays in the text, so that nothing is an error. The filters of one name combine as they do
     beside a question; all others must hold. `OR` between two operators asks for either; it binds more tightly than
@@ -236,11 +238,11 @@ def read_question(typed: str, given: Filters = NO_FILTERS) -> Question:
     chains = [chain for chain in _joined(_parts(typed), _is_or) if all(part.operator for part in chain)]
     groups = [_operators(typed, chain) for chain in chains]
     if not groups:
-        return Question(typed, typed, filters=given)
+        return Question(typed, typed, filters=given, rerank=rerank)
     text = _cut(typed, [(chain[0].start, chain[-1].end) for chain in chains])
     text = "" if text == _OR else text  # `tag:a OR`, before the next operator is typed
     operators = tuple(one for group in groups for one in group)
-    return Question(typed, text, operators, Filters(scopes=_scopes_of(groups))).within(given)
+    return Question(typed, text, operators, Filters(scopes=_scopes_of(groups)), rerank).within(given)
 
 
 @dataclass(frozen=True, slots=True)

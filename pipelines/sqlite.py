@@ -274,7 +274,10 @@ def steps_of(package: str) -> Steps:
         file.name: file.read_text(encoding="utf-8")
         for file in files(package).joinpath("migrations").iterdir()
     }
-    return {int(name.partition("_")[0]): found[name] for name in sorted(found)}
+    steps = {int(name.partition("_")[0]): found[name] for name in sorted(found)}
+    if len(steps) < len(found):
+        raise ValueError(f"two steps in {package}/migrations have the same number")
+    return steps
 
 
 def migrate(con: apsw.Connection, steps: Steps, version_of: Callable[[apsw.Connection], int]) -> None:

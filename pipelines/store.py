@@ -157,7 +157,7 @@ class Leases(Protocol):
         """Release a row untried; it is leased only `apart` from others until its content changes."""
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
-        """Release a row after a failure that may pass; it is due again after a growing pause.
+        """Release a row after a failure that may pass; it is due again after a growing pause, if kept after a minute.
 
         A failure that is not the note's fault does not count as an attempt (`counted` false).
         """
@@ -207,7 +207,32 @@ class Vectors(Protocol):
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
 
     def pending(self, besides: Collection[str] = ()) -> int:
-        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
+        """Count the chunks whose vectors are pending, without those of parked and kept notes and of `besides`."""
+
+    def probes(self) -> list[Vector]:
+        """Return the vectors of the sentences that identify the model; none for one that ran on this machine."""
+
+    def keep_probes(self, probes: Sequence[Vector]) -> list[Vector]:
+        """Let these identify the model, unless there are vectors by now; return those that do.
+
+        Raises BadVectorError.
+        """
+
+
+class SecondVectors(Protocol):
+    """Vectors of texts by a second model, as signed bytes; a text's go when its own vector does."""
+
+    def want(self, model: str | None) -> None:
+        """Have all texts with a vector wait for one by this model; None: by no model. What is stored stays."""
+
+    def pending(self, most: int) -> dict[str, str]:
+        """Return up to `most` texts of chunks, below their contexts, that wait for the wanted model, by hash."""
+
+    def keep(self, model: str, quantized: Mapping[str, Quantized]) -> None:
+        """Store vectors of texts by their hashes; an empty one says that the model has none for the text."""
+
+    def of_chunks(self, model: str, ids: Sequence[int]) -> dict[int, Quantized]:
+        """Return the vectors of chunks by id, without unprepared ones; empty: the model has none for the text."""
 
 
 class Dating(Protocol):
@@ -511,6 +536,10 @@ class Cache(Protocol):
     @property
     def vectors(self) -> Vectors:
         """Vectors by the hash of their text."""
+
+    @property
+    def second(self) -> SecondVectors:
+        """Vectors of texts by a second model."""
 
     @property
     def dates(self) -> Dating:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import json
 import os
 import tomllib
 from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -62,6 +72,7 @@ _NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
 _NO_INBOX = "has to be the path of a folder relative to the vault, without names that begin with a dot"
 OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
 """Settings that were renamed, by their new name: the old one works for one release."""
+_NO_JSON = 'has to be JSON such as [{"url": "http://localhost:11434", "kind": "ollama", "model": "bge-m3"}]'
 _NO_BASE_URL = (
     "has to be an https:// address without a password (http:// only on this machine: http://127.0.0.1:8080), "
     "because the API key and the text of notes are sent there"
@@ -82,6 +93,59 @@ def _renamed(name: str) -> AliasChoices:
 
 class SettingsFileError(ValueError):
     """The TOML file cannot be read."""
+
+
+_DEAREST_USD = 0.2
+"""US dollars per million tokens: what no provider's embeddings cost more than, by their lists of 2026-11."""
+
+
+class EndpointSettings(BaseModel):
+    """A server that embeds, one table `[[endpoints]]` of the TOML file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    url: str = Field(description="https://api.openai.com/v1, or Ollama's http://localhost:11434")
+    model: str = Field(min_length=1, description="the model's name on that server")
+    kind: Literal["openai", "ollama"] = Field(
+        default="openai", description="the protocol: /v1/embeddings or /api/embed"
+    )
+    name: str = Field(default="", description="what messages call it; default: the host of its url")
+    serves: str = Field(
+        default="", description="the model's name in `embedding_model` and `embedding`; default: `model`"
+    )
+    key: SecretStr | None = Field(default=None, description="its API key; default: none")
+    local: bool = Field(default=False, description="private notes may be sent to it")
+    usd_per_million_tokens: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description=f"its price; default: 0 without a key, else {_DEAREST_USD}",
+    )
+    dimension: int | None = Field(
+        default=None,
+        ge=1,
+        le=16_384,
+        description="numbers per vector, if no server answers when an index is first built; default: it is asked",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_private(cls, url: str) -> str:
+        if not is_encrypted(url):
+            raise ValueError(_NO_BASE_URL)
+        return url.rstrip("/")
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.name or urlsplit(self.url).netloc
+
+    @property
+    def price(self) -> float:
+        """US dollars per million tokens; an unknown price counts as the highest, so that the day's limit holds."""
+        if self.usd_per_million_tokens is None:
+            return _DEAREST_USD if self.key else 0.0
+        return self.usd_per_million_tokens
 
 
 def from_toml(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
@@ -128,6 +192,13 @@ class Settings(BaseSettings):
         default="",
         description="comma-separated models that a vault's _domains.yaml may download; default: none",
     )
+    endpoints: Annotated[list[EndpointSettings], NoDecode] = Field(
+        default=[],
+        description="servers that embed, in the order in which they are tried; default: none, models run here",
+    )
+    embedding_usd_a_day: float = Field(
+        default=1.0, ge=0, allow_inf_nan=False, description="maximum cost of endpoints per day, in dollars"
+    )
     agents_see_private: str = Field(
         default="",
         description="comma-separated names of agents' clients that see private notes, too; default: none",
@@ -165,7 +236,7 @@ class Settings(BaseSettings):
     anthropic_api_key: SecretStr | None = Field(
         default=None,
         validation_alias=_plain("anthropic_api_key"),
-        description="if set, Claude proposes tags; if not, nothing leaves the machine",
+        description="if set, Claude proposes tags",
     )
     tag_model: str | None = Field(
         default=None, description="the Claude model that proposes; default: the newest Haiku"
@@ -243,6 +314,27 @@ class Settings(BaseSettings):
             raise ValueError(_NO_BASE_URL)
         return url
 
+    @field_validator("endpoints", mode="before")
+    @classmethod
+    def _are_json(cls, given: object) -> object:
+        """Read the JSON of a variable here: the library's own error would end the program without a word of why."""
+        try:
+            return json.loads(given) if isinstance(given, str) else given
+        except (ValueError, RecursionError):
+            raise ValueError(_NO_JSON) from None
+
+    @field_validator("endpoints")
+    @classmethod
+    def _have_names(cls, endpoints: list[EndpointSettings]) -> list[EndpointSettings]:
+        names = [one.called for one in endpoints]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"two endpoints are called {min(twice)}: give each a `name` of its own")
+        return endpoints
+
+    def endpoints_of(self, model: str) -> list[EndpointSettings]:
+        """Return the endpoints that serve a model, in the order in which they are tried."""
+        return [one for one in self.endpoints if (one.serves or one.model) == model]
+
     @property
     def chosen_models(self) -> frozenset[str]:
         """The models that these settings name; naming them is permission to use them."""
@@ -272,15 +364,23 @@ def explain(error: ValidationError, given: Container[str] = ()) -> str:
     said = []
     for one in error.errors(include_url=False):
         name, text = ".".join(map(str, one["loc"])) or "settings", one["msg"].removeprefix("Value error, ")
-        if one["type"] == "extra_forbidden":  # unknown variables are other programs', so it is in the file
-            text = "there is no such setting" + _meant(name, Settings.model_fields)
+        if one["type"] == "extra_forbidden":
+            text = "there is no such setting"
+        if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+            # Unknown variables are other programs', so it is in the file.
+            text += _meant(name, Settings.model_fields)
             name += f" in {config_file()}"
         elif one["loc"]:
             key = str(one["loc"][0])
             text += "" if key.lower() in unsaid else f" (got {one['input']!r})"
-            name = _place(key, given)
+            name = _place(key, given) + "".join(f", {_part(part)}" for part in one["loc"][1:])
         said.append(f"{name}: {text}")
     return "; ".join(said)
+
+
+def _part(part: str | int) -> str:
+    """Return what an error calls a part of a setting: the number of a table, from 1, or its key."""
+    return f"table {part + 1}" if isinstance(part, int) else part
 
 
 def _place(key: str, given: Container[str]) -> str:
@@ -352,7 +452,8 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_unsaid(name: str) -> bool:
-    return _is_secret(name) or name.endswith("_url")  # an address may have a password in it
+    # An address may have a password in it, and an endpoint a key.
+    return _is_secret(name) or name.endswith("_url") or name == "endpoints"
 
 
 def _shown(name: str, value: Any) -> str:
@@ -362,7 +463,9 @@ def _shown(name: str, value: Any) -> str:
     default = str(Settings.model_fields[name].description).partition("default: ")[2]
     if isinstance(value, bool):
         return "on" if value else "off"
-    return default if value in (None, "") else str(value)
+    if isinstance(value, list) and value:
+        return ", ".join(f"{one.called} ({one.serves or one.model})" for one in value)
+    return default if value in (None, "", []) else str(value)
 
 
 def provenance(settings: Settings, given: Container[str]) -> dict[str, tuple[str, str]]:

@@ -102,6 +102,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
                 yield
             finally:
                 stopping.set()
+                resources.embedders.close()
                 await agents.close()
 
     app = FastAPI(

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from tests.once import made_once
 from tests.sweeps import ALL
 from tests.temporary import folder_of_a_run
-from tests.tiny import build_tiny_model
+from tests.tiny import build_tiny_cross_encoder, build_tiny_model
 from workers.heartbeat import raise_limit
 
 settings.register_profile(
@@ -108,6 +109,19 @@ What loads a model is slow, too: the import alone takes each process of a run si
 """
 
 
+collect_ignore = [
+    "benchmarks/test_all.py",
+    "faults",
+    "pipelines/graph/test_centrality.py",
+    "pipelines/maintenance/test_backup_leftovers.py",
+    "pipelines/tagging/test_rename_renames.py",
+    "service/cli/test_setup_doctor.py",
+    "workers/test_resources_languages.py",
+]
+"""What needs more than the light installation; it is left out there, and so is what asks for `tiny_model`."""
+if find_spec("sentence_transformers") and find_spec("graspologic_native"):
+    collect_ignore = []
+
 ROOM = 4_000_000_000
 
 
@@ -130,7 +144,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out, and run it first: a long file at the end would leave other workers idle."""
     for item in items:
         path = item.path.relative_to(Path(__file__).parent).as_posix()
-        if path.startswith(SLOW) or "tiny_model" in getattr(item, "fixturenames", ()):
+        if path.startswith(SLOW) or {"tiny_model", "tiny_cross_encoder"} & {
+            *getattr(item, "fixturenames", ())
+        }:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
@@ -146,7 +162,14 @@ def _own_umask() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real sentence-transformers model with random weights."""
+    pytest.importorskip("sentence_transformers", reason="everindex[models] is not installed")
     return made_once(tmp_path_factory, "models", build_tiny_model) / "tiny"
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real cross-encoder with random weights: it ranks, but by nothing that means anything."""
+    return made_once(tmp_path_factory, "cross-encoders", build_tiny_cross_encoder) / "cross-encoder"
 
 
 @pytest.fixture

@@ -64,6 +64,8 @@ def type_name(annotation: Any, metadata: list[Any]) -> str:
     if origin is list:
         element, _, limits = type_name(parts[0], []).partition(", ")
         return f"list of {element}s" + (f", each {limits}" if limits else "")
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "table"
     return number_name(annotation, metadata) if annotation in (int, float) else SIMPLE[origin or annotation]
 
 

@@ -87,6 +87,8 @@ def test_the_alerts_warn_where_the_dashboard_says_that_something_is_worth_a_look
         "SearchSlow": (BOUNDS.search_p95_s,),
         "IndexLarge": (BOUNDS.index_bytes,),
         "SpendHigh": (BOUNDS.dollars_a_day,),
+        "EmbeddingSpendHigh": (BOUNDS.dollars_a_day,),
+        "FallbackHigh": (BOUNDS.fallback_share, BOUNDS.notes),
     }
     for rule in rules():
         if expected := bounds.pop(rule["alert"].removeprefix("Everindex"), None):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from pipelines.domains import DomainKeys
-from queue_config.settings import Settings
+from queue_config.settings import EndpointSettings, Settings
 from tests.settings_page import PAGE, render
+from tests.structure import ROOT
 
 
 def fields(model, prefix=""):
@@ -35,3 +36,10 @@ def test_a_change_in_the_code_changes_the_page(monkeypatch):
     told = PAGE.read_text(encoding="utf-8")
     monkeypatch.setattr(Settings.model_fields["port"], "default", 1234)
     assert "| `1234` | the query worker's port" in render(told)
+
+
+def test_every_key_of_an_endpoint_is_explained():
+    told = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    for name, field in EndpointSettings.model_fields.items():
+        assert f"\n| `{name}` |" in told, name
+        assert field.description, name

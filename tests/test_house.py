@@ -20,6 +20,7 @@ FULLEST_FOLDER = 20
 NEIGHBOURS = 17
 FULL_FOLDERS = {"service.cli": 21, "service.usecases": 21}
 BOUNDARIES = {
+    "pipelines.embedding.sentence_transformer": "libraries: torch, sentence-transformers",
     "pipelines.graph.louvain": "a process of its own, and a library: networkx",
     **dict.fromkeys(
         ("pipelines.cache.filters", "pipelines.cache.search"),

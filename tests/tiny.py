@@ -52,6 +52,26 @@ def build_tiny_model(folder: Path) -> Path:
     return tiny
 
 
+def build_tiny_cross_encoder(folder: Path) -> Path:
+    """Save a cross-encoder with random weights, which knows nothing, beside a tiny model; return where it lies."""
+    import torch
+    from sentence_transformers import CrossEncoder
+    from transformers import (  # type: ignore[attr-defined]  # likewise
+        BertConfig,
+        BertForSequenceClassification,
+        BertTokenizerFast,
+    )
+
+    words, made = build_tiny_model(folder).parent / "bert", folder / "cross-encoder"
+    torch.manual_seed(1)
+    config = BertConfig.from_pretrained(words, num_labels=1)
+    config.initializer_range = 0.5  # at 0.02 all pairs have nearly the same score
+    BertForSequenceClassification(config).save_pretrained(folder / "raw")
+    BertTokenizerFast.from_pretrained(words).save_pretrained(folder / "raw")
+    CrossEncoder(str(folder / "raw"), device="cpu", local_files_only=True).save(str(made))
+    return made
+
+
 def break_in_memory(embedder: Embedder, token: int | None = None) -> None:
     """Spoil the weights of a model that numpy has loaded, as damaged memory does: those of a token, or of all."""
     words = np.array(embedder._model._words)  # type: ignore[attr-defined]

@@ -11,19 +11,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeVar
 
+import numpy as np
 import structlog
 
 from pipelines import domains
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.notes import Rules
 from pipelines.cache.schema import CacheMeta, check_model
+from pipelines.cache.vectors import Vector
 from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.embedding.embedder import Embedder, Library
-from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.embedder import CrossEncoder, Embedder, Library, load_cross_encoder
+from pipelines.embedding.endpoints import Vectors
+from pipelines.embedding.models import (
+    EMBEDDED_MODEL,
+    MULTILINGUAL_MODEL,
+    NO_MODEL,
+    ModelInfo,
+    SecondModel,
+    find_downloaded,
+    find_model,
+    has_english_model,
+    is_cross_encoder,
+)
+from pipelines.embedding.remote import CLOSE_ENOUGH, PROBES, RemoteEmbedder, describe_remote
 from pipelines.errors import (
     CacheError,
     CacheMissingError,
@@ -31,14 +46,17 @@ from pipelines.errors import (
     DomainNotFoundError,
     EverindexError,
     ModelNotAllowedError,
+    ModelUnavailableError,
 )
 from pipelines.formats import FormatName
 from pipelines.indexing.deletions import DeletionBrake
-from pipelines.indexing.ingest import Ingest, chunking_of, pipeline_name
+from pipelines.indexing.ingest import Encode, Ingest, Remote, chunking_of, pipeline_name
+from pipelines.indexing.languages import Languages, languages_by_domain
 from pipelines.model import ChunkSettings, DateOrder, Domain
 from pipelines.notes.chunk import chunk_settings
-from pipelines.notes.privacy import is_private_place
+from pipelines.notes.privacy import compared, is_private_place
 from pipelines.sqlite import FileId, file_id
+from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import State, numbered_caches
@@ -48,6 +66,7 @@ from pipelines.vault.obsidian import read_daily_format
 from queue_config.logs import Trouble
 from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
+from workers.endpoints import EndpointBooks, dimension_of, endpoints_of
 from workers.heartbeat import lives, process_name
 from workers.vault_paths import locate_vault, not_there
 
@@ -113,10 +132,14 @@ def _none() -> int:
     return 0
 
 
+Encoder = Embedder | RemoteEmbedder
+
+
 class Embedders:
     """A process's loaded models by name; each is loaded at first use, by numpy, or by torch when many texts wait.
 
     `find` returns the information about a model. `workers` returns the known worker processes and whether each lives.
+    `remote` returns the chain of a model that endpoints serve, None for any other.
     """
 
     def __init__(
@@ -124,20 +147,53 @@ class Embedders:
         folder: Path,
         find: Callable[[str], ModelInfo],
         workers: Callable[[], Mapping[str, bool]],
+        *,
+        remote: Callable[[str], RemoteEmbedder | None] = lambda _: None,
     ) -> None:
         self._folder = folder
+        self._remote = remote
         self._find = find
         self._workers = workers
-        self._loading = threading.Lock()
-        self._loaded: dict[str, Embedder] = {}
+        self._loading, self._pairing = threading.Lock(), threading.Lock()
+        self._loaded: dict[str, Encoder] = {}
         self._wanted: dict[str, Library] = {}
+        self._pairs: dict[str, CrossEncoder] = {}
 
-    def get(self, model: str, threads: int | None = None) -> Embedder:
-        """Return the loaded model of that name. A broken one is loaded again."""
+    def get(self, model: str, threads: int | None = None) -> Encoder:
+        """Return the loaded model of that name. A broken one is loaded again.
+
+        A chain of endpoints is returned as it is; `load` connects to it.
+        """
         with self._loading:
             return self._get(model, threads, self._wanted.get(model, "numpy"))
 
-    def bulk(self, model: str, texts: Callable[[], int] = _none) -> Embedder:
+    def load(self, model: str, threads: int | None = None) -> Encoder:
+        """Return the model of that name, ready for use: loaded, or connected to an endpoint.
+
+        Endpoints that failed are tried again when their time has come. Raises ModelUnavailableError, CacheError.
+        """
+        embedder = self.get(model, threads)
+        if isinstance(embedder, RemoteEmbedder):
+            embedder.connect()
+        return embedder
+
+    def close(self) -> None:
+        """Close the connections to endpoints."""
+        for embedder in self._loaded.values():
+            if isinstance(embedder, RemoteEmbedder):
+                embedder.close()
+
+    def prepares(self, model: str) -> bool:
+        """Say whether the model of that name is ready and may read every sentence: it, or an endpoint, is local."""
+        embedder = self._loaded.get(model)
+        return embedder.has_local if isinstance(embedder, RemoteEmbedder) else self.has_loaded(model)
+
+    def sentence_encoder(self, model: str) -> Encode | None:
+        """Return what encodes sentences while a question waits; None for endpoints, which take too long."""
+        embedder = self.get(model)
+        return None if isinstance(embedder, RemoteEmbedder) else embedder.encode_queries
+
+    def bulk(self, model: str, texts: Callable[[], int] = _none) -> Encoder:
         """Return the loaded model, set to the number of threads that bulk work may use now, in torch for many texts.
 
         Loading torch takes seconds.
@@ -150,7 +206,16 @@ class Embedders:
         embedder.use_threads(self.threads())
         return embedder
 
-    def _get(self, model: str, threads: int | None, wanted: Library) -> Embedder:
+    def _get(self, model: str, threads: int | None, wanted: Library) -> Encoder:
+        if model == NO_MODEL:
+            raise ModelUnavailableError(
+                "these notes are found by words alone (`embedding: none`), and this compares meanings; choose a "
+                "model and run `everindex reembed`"
+            )
+        if model not in self._loaded and (chain := self._remote(model)):
+            self._loaded[model] = chain
+        if isinstance(loaded := self._loaded.get(model), RemoteEmbedder):
+            return loaded
         if not self.has_loaded(model) or self._wanted[model] != wanted:
             embedder = Embedder(self._find(model), threads=threads or self.threads(), library=wanted)
             if embedder.warning:
@@ -158,8 +223,17 @@ class Embedders:
             self._loaded[model], self._wanted[model] = embedder, wanted
         return self._loaded[model]
 
+    def cross_encoder(self, folder: str) -> CrossEncoder:
+        """Return the loaded cross-encoder of a folder. Raises ModelUnavailableError."""
+        with self._pairing:  # not `_loading`, which other questions wait for
+            if folder not in self._pairs:
+                self._pairs[folder] = load_cross_encoder(Path(folder).expanduser())
+            return self._pairs[folder]
+
     def has_loaded(self, model: str) -> bool:
-        """Say whether the model of that name is already loaded, and works."""
+        """Say whether the model of that name is loaded, and works; without one nothing is missing."""
+        if model == NO_MODEL:
+            return True
         return model in self._loaded and not self._loaded[model].is_broken
 
     def leave_a_core(self) -> None:
@@ -199,12 +273,28 @@ _find_downloaded = lru_cache(find_downloaded)
 
 
 def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
-    """Return the model that the settings choose, or else the vault's.
+    """Return the model that the settings choose, or else the vault's, which runs here.
 
     Raises ModelUnavailableError, and ModelNotAllowedError if only the vault names the model.
     """
     name = settings.embedding_model or named
     return _find_model(name) if name is None or name in settings.chosen_models else _find_downloaded(name)
+
+
+def second_model(settings: Settings, name: str) -> SecondModel:
+    """Return the model of that name, by which a vault wants notes ranked again. Raises ModelUnavailableError.
+
+    Only the settings may download it or name a folder. Raises ModelNotAllowedError.
+    """
+    if name == NO_MODEL:
+        raise ModelUnavailableError("`none` is no model; leave `rerank` out of _domains.yaml")
+    if settings.endpoints_of(name):
+        raise ModelUnavailableError(f"endpoints serve {name!r}; a second model has to be on this machine")
+    if name not in settings.chosen_models:
+        return SecondModel(_find_downloaded(name).name)
+    if is_cross_encoder(Path(name).expanduser()):
+        return SecondModel(name, is_cross_encoder=True)
+    return SecondModel(_find_model(name).name)
 
 
 def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> ChunkSettings:
@@ -217,8 +307,15 @@ def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> Chun
     )
 
 
-def recorded_model(settings: Settings, name: str, root: Path) -> ModelInfo:
-    """Return the model that an existing index was built with. Raises ModelUnavailableError.
+def recorded_model(settings: Settings, meta: CacheMeta, root: Path) -> ModelInfo:
+    """Return the model that an existing index was built with. Raises ModelUnavailableError."""
+    if settings.endpoints_of(meta.model):
+        return describe_remote(meta.model, meta.dimension)
+    return _recorded_here(settings, meta.model, root)
+
+
+def _recorded_here(settings: Settings, name: str, root: Path) -> ModelInfo:
+    """Return a model that runs here. Raises ModelUnavailableError.
 
     Folders inside the vault are refused, and only models named in the settings are downloaded.
     """
@@ -235,6 +332,9 @@ def recorded_model(settings: Settings, name: str, root: Path) -> ModelInfo:
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
 _NOT_ALLOWED = "model not allowed"
+RERANK = "rerank"
+"""The kind of the problem that a domain's second model cannot be used."""
+_AGAIN_SECONDS = 30.0
 
 
 class Resources:
@@ -247,11 +347,19 @@ class Resources:
         self._reading = threading.Lock()
         self._registry: Registry | None = None
         self._formats: tuple[FormatName, ...] | None = None
+        self._languages: dict[str, Languages] | None = None
         self.stores = Stores(self.place.state)
         self.sandbox = Sandbox()
-        self.embedders = Embedders(self.place.state, self._recorded, self.workers)
+        self.embedders = Embedders(
+            self.place.state,
+            lambda model: _recorded_here(self.settings, model, self.root),
+            self.workers,
+            remote=self._chain,
+        )
         # Owners of work that a failing disk ended before it could release its leases.
         self.broken_off: set[str] = set()
+        # By domain: the name of its second model, that model if it can be used, and until when that is believed.
+        self._second: dict[str, tuple[str, SecondModel | None, float]] = {}
         self._unlogged = Trouble("the log by note cannot be written; notes are indexed without it")
 
     # The vault
@@ -327,10 +435,14 @@ class Resources:
 
     def brake(self, *, settle: bool = True, confirmed: bool = False) -> DeletionBrake:
         """Return the brake that decides which vanished notes are forgotten."""
-        running_s = time.monotonic() - self._began
         return DeletionBrake(
-            self.state(), self.vanished(), running_s=running_s, settle=settle, confirmed=confirmed
+            self.state(), self.vanished(), running_s=self.running_s, settle=settle, confirmed=confirmed
         )
+
+    @property
+    def running_s(self) -> float:
+        """For how many seconds this process has had its resources."""
+        return time.monotonic() - self._began
 
     def workers(self) -> dict[str, bool]:
         """Return the workers that reported within the last hour and did not end: whether each lives."""
@@ -353,10 +465,14 @@ class Resources:
         Raises ModelUnavailableError, ConfigurationError.
         """
         try:
-            info = chosen_model(self.settings, domain.embedding)
+            named = domain.embedding or self._model_by_language(domain)
+            served = self._served(self.settings.embedding_model or named or "")
+            info = served or chosen_model(self.settings, named)
         except ModelNotAllowedError as error:
             self.problems().report(
-                _NOT_ALLOWED, domain.slug, f"{domain.slug}: {error}; until then {EMBEDDED_MODEL} is used"
+                _NOT_ALLOWED,
+                domain.slug,
+                f"{domain.slug}: {error}, then `everindex reembed`; until then {EMBEDDED_MODEL} is used",
             )
             return find_model(None)
         self.problems().clear(_NOT_ALLOWED, domain.slug)
@@ -368,6 +484,34 @@ class Resources:
             )
         return info
 
+    def _model_by_language(self, domain: Domain) -> str | None:
+        """Return the embedded model of a domain that names none: its index's, or the one for its notes' languages."""
+        if self.settings.embedding_model or not has_english_model() or not self.present():
+            return None
+        model = _model_in(path := self.state().cache_path(domain.slug), file_id(path))
+        if model in (EMBEDDED_MODEL, MULTILINGUAL_MODEL):
+            return model
+        return MULTILINGUAL_MODEL if self._languages_of(domain).need_multilingual else None
+
+    def _languages_of(self, domain: Domain) -> Languages:
+        if self._languages is None:
+            self._languages = languages_by_domain(self.root, self.registry())
+        return self._languages[domain.slug]
+
+    def chosen_by_language(self) -> list[str]:
+        """Return a sentence for each domain whose first index gets the multilingual model because of its notes."""
+        unnamed = [] if self.settings.embedding_model else [d for d in self.domains() if d.embedding is None]
+        return [
+            f"{domain.slug}: {found.described()}, so {MULTILINGUAL_MODEL} finds them by meaning; it computes at a "
+            f"third of the speed of the model for English, which `embedding: {PurePath(EMBEDDED_MODEL).name}` in "
+            f"{domains.DOMAINS_FILE} chooses"
+            for domain in unnamed
+            if (cache := self.cache(domain)).meta.model == MULTILINGUAL_MODEL
+            and not cache.counts().notes
+            and (found := self._languages_of(domain)).need_multilingual
+            and has_english_model()
+        ]
+
     def refused_models(self) -> list[str]:
         """Return a sentence for each domain whose model is not used, because only its vault names it.
 
@@ -376,6 +520,34 @@ class Resources:
         for domain in self.domains():
             self.model_of(domain)
         return [found.message for found in self.problems().reported() if found.kind == _NOT_ALLOWED]
+
+    def second_model(self, domain: Domain) -> SecondModel | None:
+        """Return the model that ranks a domain's best notes again; None without one, or while it is a problem."""
+        name = domain.rerank_model
+        if name is None:
+            self._second.pop(domain.slug, None)
+            with suppress(EverindexError):
+                self.problems().clear(RERANK, domain.slug)
+            return None
+        known = self._second.get(domain.slug)
+        if known and known[0] == name and time.monotonic() < known[2]:
+            return known[1]
+        try:
+            found = second_model(self.settings, name)
+        except ModelUnavailableError as error:
+            self.refuse_second(domain, error)
+            return None
+        self._second[domain.slug] = (name, found, time.monotonic() + _AGAIN_SECONDS)
+        with suppress(EverindexError):  # a full disk is a problem of its own
+            self.problems().clear(RERANK, domain.slug)
+        return found
+
+    def refuse_second(self, domain: Domain, error: ModelUnavailableError) -> None:
+        """Do without a domain's second model for half a minute, and report why."""
+        self._second[domain.slug] = (domain.rerank_model or "", None, time.monotonic() + _AGAIN_SECONDS)
+        with suppress(EverindexError):
+            message = f"{domain.slug}: answers are not ranked again by a second model: {error}"
+            self.problems().report(RERANK, domain.slug, message)
 
     def check_models(self) -> None:
         """Refuse caches of another model than the settings choose. Raises ModelMismatchError."""
@@ -404,22 +576,23 @@ class Resources:
         except CacheMissingError:
             return self.open_cache(path, self.model_of(domain), domain)
         found.close()
-        info = self._recorded(found.meta.model)
+        info = recorded_model(self.settings, found.meta, self.root)
         return self.open_cache(path, info, domain, chunking_of(found.meta.pipeline))
 
     def reader(self, domain: Domain) -> SqliteCache:
         """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
         return self.stores.cache(domain.slug, SqliteCache.open, writable=False)
 
-    def _recorded(self, model: str) -> ModelInfo:
-        return recorded_model(self.settings, model, self.root)
-
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
     ) -> SqliteCache:
         """Open a cache file of a domain for writing with a model and a way of splitting notes (the settings')."""
         pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), options_of(domain))
-        return SqliteCache.create(path, CacheMeta(info.name, info.dimension, pipeline))
+        cache = SqliteCache.create(path, CacheMeta(info.name, info.dimension, pipeline))
+        if self.settings.endpoints_of(info.name) and not cache.vectors.probes():
+            # Its model is that of the other indexes by this name, whose vectors it may take.
+            cache.vectors.keep_probes(self._probes_of(info.name))
+        return cache
 
     def date_order(self, domain: Domain) -> DateOrder:
         """Return the sources of the dates of a domain's notes."""
@@ -438,11 +611,11 @@ class Resources:
             root=self.root,
             max_bytes=self.settings.max_note_bytes,
             chunking=chunking_of(cache.meta.pipeline)
-            or chosen_chunking(self.settings, self._recorded(cache.meta.model), domain),
+            or chosen_chunking(self.settings, recorded_model(self.settings, cache.meta, self.root), domain),
             owner=f"{process_name()}#{secrets.token_hex(4)}",
             present=self.present,
-            encoder=lambda: self.embedders.bulk(cache.meta.model, cache.vectors.pending),
-            encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
+            encoder=lambda: self._encoder(cache),
+            encoder_ready=lambda: cache.meta.embeds and self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self.siblings(cache.path),
             kept=lambda: self._kept_with(cache.meta.model),
             brake=self.brake(),
@@ -453,6 +626,7 @@ class Resources:
                 self.date_order(domain),
             ),
             record=partial(self._record, domain.slug, cache),
+            remote=self._remote_of(domain, cache) if self.settings.endpoints_of(cache.meta.model) else None,
         )
 
     def _record(self, slug: str, cache: SqliteCache, events: Sequence[NoteEvent]) -> None:
@@ -463,6 +637,102 @@ class Resources:
             self._unlogged.over()
         except EverindexError as error:
             self._unlogged.met(str(error))
+
+    # Models that endpoints serve
+
+    def _served(self, model: str) -> ModelInfo | None:
+        """Return the model of that name if endpoints serve it. Raises ModelUnavailableError."""
+        if not self.settings.endpoints_of(model):
+            return None
+        known = [cache.meta.dimension for cache in self._caches_of(model)]
+        dimension = known[0] if known else dimension_of(self.settings, model)
+        return describe_remote(model, dimension)
+
+    def _chain(self, model: str) -> RemoteEmbedder | None:
+        """Return a new chain of the endpoints that serve a model. Raises ModelUnavailableError."""
+        info = self._served(model)
+        if info is None:
+            return None
+        books = EndpointBooks(
+            partial(self._agree_on_probes, model),
+            partial(self.stores.of, EndpointUses),
+            self.problems,
+            self.settings.embedding_usd_a_day,
+        )
+        return RemoteEmbedder(info, endpoints_of(self.settings, model), books)
+
+    def _caches_of(self, model: str) -> Iterator[SqliteCache]:
+        """Yield the caches of a model that can be read: the current ones, then those that are kept."""
+        current = [self.state().cache_path(domain.slug) for domain in self.registry().domains]
+        for path in [*current, *(path for _, path in self.kept_caches())]:
+            with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
+                if cache.meta.model == model:
+                    yield cache
+
+    def _probes_of(self, model: str) -> list[Vector]:
+        """Return the vectors that identify a model in this vault's indexes; none if no index has any."""
+        return next(filter(None, (cache.vectors.probes() for cache in self._caches_of(model))), [])
+
+    def _agree_on_probes(self, model: str, found: Vectors) -> Vectors:
+        """Return the vectors that identify a model, which are these if no index has any.
+
+        Raises ModelUnavailableError if an index has vectors that another model may have made, CacheError.
+        """
+        known = self._probes_of(model) or list(found)
+        for domain in self.registry().domains:
+            if not self.state().cache_path(domain.slug).exists():
+                continue
+            cache = self.cache(domain)
+            if cache.meta.model == model:
+                known = cache.vectors.keep_probes(known)
+                if not known:
+                    raise _other_model(cache)
+        return np.array(known, np.float32)
+
+    def _encoder(self, cache: SqliteCache) -> Encoder:
+        """Return the loaded model of a cache, if its vectors are those of the cache.
+
+        Raises ModelUnavailableError, CacheError.
+        """
+        embedder = self.embedders.bulk(cache.meta.model, cache.vectors.pending)
+        if isinstance(embedder, RemoteEmbedder):
+            if embedder.is_broken:
+                embedder.connect()
+            found, kept = embedder.probes, cache.vectors.keep_probes(list(embedder.probes))
+        elif kept := cache.vectors.probes():
+            found = embedder.encode_documents(PROBES)
+        else:
+            return embedder
+        if not kept or float((found * np.array(kept)).sum(axis=1).min()) < CLOSE_ENOUGH:
+            raise _other_model(cache)
+        return embedder
+
+    def _remote_of(self, domain: Domain, cache: SqliteCache) -> Remote:
+        def local() -> Encode | None:
+            with suppress(ModelUnavailableError):
+                embedder = self._encoder(cache)
+                if isinstance(embedder, RemoteEmbedder):
+                    embedder.connect()  # tries what failed again
+                    encode = partial(embedder.encode_documents, private=True)
+                    return encode if embedder.has_local else None
+            return None
+
+        return Remote(lambda: self.private_notes(domain, cache), local)
+
+    def privacy_rules(self, domain: Domain) -> Rules:
+        """Return by which rules notes of a domain's cache are private."""
+        folder = _folder(domain)
+        nested = (_folder(one) for one in self.registry().domains if one.slug != domain.slug)
+        return Rules(
+            compared(domain.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
+        )
+
+    def private_notes(self, domain: Domain, cache: SqliteCache) -> frozenset[str]:
+        """Return the paths in a domain's cache whose texts must not leave this machine. Raises CacheError.
+
+        A review queue quotes notes, so that the domain's own files are among them.
+        """
+        return cache.notes.private(self.privacy_rules(domain)).notes | frozenset(domain.configuration)
 
     # Other caches
 
@@ -503,3 +773,14 @@ class Resources:
             return self.state().is_first(task, 2 * ONCE_SECONDS)
         except EverindexError as error:
             raise NotRecordedError(str(error)) from error
+
+
+def _other_model(cache: SqliteCache) -> ModelUnavailableError:
+    return ModelUnavailableError(
+        f"{cache.path.name} may have the vectors of another model that is called {cache.meta.model}, too; restore the"
+        " settings `endpoints` with which it was built, or run `everindex index --rebuild`"
+    )
+
+
+def _folder(domain: Domain) -> str:
+    return f"{domain.path}/" if domain.path else ""

@@ -21,13 +21,14 @@ from redis.exceptions import RedisError
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.child import Child
-from pipelines.errors import EverindexError
+from pipelines.embedding.models import NO_MODEL
+from pipelines.errors import EverindexError, ModelUnavailableError
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
 from pipelines.indexing.dates import date_notes as date_notes_of
 from pipelines.indexing.dates import dates_are_behind
 from pipelines.maintenance.backup import sweep_leftovers
 from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain
-from pipelines.search.find import prepare
+from pipelines.search.find import prepare, prepare_second
 from pipelines.state.health import Processes
 from pipelines.state.jobs import History, Result
 from pipelines.state.note_log import NoteLog
@@ -46,7 +47,7 @@ from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
 from workers.tasks import Tasks, has_pending, load_models, make_request_task, make_tasks, sweep
 
-# Background work beside indexing: ranks, dates by git, and sentence vectors for excerpts.
+# Background work beside indexing: ranks, dates by git, vectors of sentences and by second models.
 
 
 COMMUNITIES = "communities"
@@ -97,7 +98,7 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
             return
         with job(task, domain) as doing:
             require_running(resources, domain)
-            doing.update(sentences=_prepare_some(huey, resources, resources.cache(found)))
+            _prepare_some(huey, resources, found, doing)
             hint_at_upkeep(huey, tasks, resources, found)
 
     # Git may take seconds.
@@ -122,11 +123,12 @@ def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Sqlit
     """Rank a domain; while its communities were not computed by the configured method, report that as a problem."""
     ranked = rank_domain(cache, domain, tasks.child)
     if ranked.problem:
-        tasks.failed[domain.slug] = time.monotonic()
         resources.problems().report(COMMUNITIES, domain.slug, ranked.problem)
     else:
-        tasks.failed.pop(domain.slug, None)
         resources.problems().clear(COMMUNITIES, domain.slug)
+    tasks.failed.pop(domain.slug, None)
+    if ranks_are_otherwise(cache, domain):
+        tasks.failed[domain.slug] = time.monotonic()
     return ranked.notes
 
 
@@ -137,13 +139,23 @@ def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: SqliteCache) -> bo
     return not waits and ranks_are_otherwise(cache, domain)
 
 
-def _prepare_some(huey: Queue, resources: Resources, cache: SqliteCache) -> int:
-    """Work for about a second; stop as soon as any other task waits."""
+def _prepare_some(huey: Queue, resources: Resources, domain: Domain, doing: dict[str, Any]) -> None:
+    """Work for about a second, sentences first; stop as soon as any other task waits."""
     started = time.monotonic()
-    encode = resources.embedders.bulk(cache.meta.model).encode_queries
-    return prepare(
-        cache, encode, lambda: bool(waiting(huey, 1)) or time.monotonic() - started >= SLICE_SECONDS
-    )
+    cache, embedders = resources.cache(domain), resources.embedders
+
+    def enough() -> bool:
+        return bool(waiting(huey, 1)) or time.monotonic() - started >= SLICE_SECONDS
+
+    if cache.passages.pending_sentences(1):
+        embedder = embedders.bulk(cache.meta.model)
+        doing.update(sentences=prepare(cache, embedder.encode_queries, enough))
+        if enough():
+            return
+    second = resources.second_model(domain)
+    if second and embedders.has_loaded(second.name) and cache.second.pending(1):
+        embedder = embedders.bulk(second.name, lambda: len(cache.second.hashes_pending()))
+        doing.update(second=prepare_second(cache, second.name, embedder.encode_documents, enough))
 
 
 def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain: Domain) -> None:
@@ -158,11 +170,20 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
     if (
         not is_paused(resources, domain.slug)
         and not has_pending(cache)
-        and resources.embedders.has_loaded(cache.meta.model)
-        and cache.passages.pending_sentences(1)
+        and _can_prepare(resources, domain, cache)
         and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)
     ):
         tasks.prepare_sentences(domain.slug)
+
+
+def _can_prepare(resources: Resources, domain: Domain, cache: SqliteCache) -> bool:
+    """Say whether a loaded model can prepare something: sentences, or passages for the domain's second model."""
+    has_loaded, second = resources.embedders.has_loaded, resources.second_model(domain)
+    if second or domain.rerank_model is None:  # otherwise it is wanted, and cannot be used for now
+        cache.second.want(second.name if second and not second.is_cross_encoder else None)
+    if resources.embedders.prepares(cache.meta.model) and cache.passages.pending_sentences(1):
+        return True
+    return second is not None and has_loaded(second.name) and bool(cache.second.pending(1))
 
 
 def sweep_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources) -> None:
@@ -369,6 +390,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         tasks.parser.stop()
         resources.sandbox.stop()
         upkeep.child.stop()
+        resources.embedders.close()
 
     _consume(settings, huey, stop_children)
     stopped.set()
@@ -386,8 +408,8 @@ def _consume(settings: Settings, huey: Queue, stop_children: Callable[[], None])
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,
     )
-    # Two threads: ranks are computed while a note is parsed.
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside") as huey.aside:
+    # Three threads: ranks are computed while a note is parsed, and endpoints are waited for.
+    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="aside") as huey.aside:
         try:
             consumer.run()
         finally:
@@ -417,7 +439,21 @@ def _sweep_files(resources: Resources) -> None:
 def _load(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     with model_reported(resources, "worker", partial(_have_loaded, resources)):
         load_models(huey, tasks, resources)
+    _load_second_models(resources)
     _say_embedders(resources)
+
+
+def _load_second_models(resources: Resources) -> None:
+    """Load the second models for which passages wait, once no words do."""
+    for domain in resources.domains():
+        second, cache = resources.second_model(domain), resources.cache(domain)
+        if second is None or resources.embedders.has_loaded(second.name) or not cache.second.pending(1):
+            continue
+        if not cache.leases.has_pending("words", "together"):
+            try:
+                resources.embedders.get(second.name)
+            except ModelUnavailableError as error:
+                resources.refuse_second(domain, error)
 
 
 def _have_loaded(resources: Resources) -> bool:
@@ -428,7 +464,7 @@ def _say_embedders(resources: Resources) -> None:
     """Publish the device and precision of the loaded models."""
     state = resources.state()
     for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
-        if not resources.embedders.has_loaded(model):
+        if model == NO_MODEL or not resources.embedders.has_loaded(model):
             continue
         embedder, said = resources.embedders.get(model), state.get(EMBEDDER, model)
         facts = EmbedderFacts(embedder.device, embedder.precision)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.vectors import Vector
+from pipelines.embedding.remote import RemoteEmbedder
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain, Taxonomy
+from pipelines.notes.privacy import is_private_place
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import ReviewState
 from pipelines.state.tags import Proposals
@@ -116,8 +120,16 @@ class TaggingContext:
         fitted = self._fitted.get(domain.slug)
         if fitted and fitted[1] == vocabulary and time.monotonic() - fitted[0] < _REFIT_SECONDS:
             return fitted[2]
-        embedder = self.resources.embedders.bulk(cache.meta.model)
-        proposer = propose.fit_local(cache, vocabulary, lambda texts: list(embedder.encode_documents(texts)))
+
+        def encode(texts: Sequence[str]) -> list[Vector]:
+            embedder = self.resources.embedders.bulk(cache.meta.model)
+            if isinstance(embedder, RemoteEmbedder):
+                # The vocabulary is a file of the vault, too.
+                private = is_private_place(domain.privacy, domain.within(domain.taxonomy))
+                return list(embedder.encode_documents(texts, private=private))
+            return list(embedder.encode_documents(texts))
+
+        proposer = propose.fit_local(cache, vocabulary, encode)
         self._fitted[domain.slug] = (time.monotonic(), vocabulary, proposer)
         return proposer
 

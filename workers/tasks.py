@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -142,6 +143,15 @@ SAVES_PER_TASK = 64
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteWork:
+    """What says whether endpoints embed a cache's texts, whether one is open, and whether this process asks one."""
+
+    embeds: Callable[[SqliteCache], bool]
+    is_ready: Callable[[SqliteCache], bool]
+    busy: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True)
 class Tasks:
     """The registered tasks; calling one enqueues it."""
 
@@ -150,9 +160,11 @@ class Tasks:
     index_apart: Callable[[str], Any]
     reconcile_vault: Callable[[str, bool], Any]
     retry_parked: Callable[[str | None], Any]
+    embed_remotely: Callable[[str], Any]
     paused: Callable[[str], bool]
     parser: ApartParser
     """Parses notes that take long, for this process's `index_apart`."""
+    remote: RemoteWork
 
 
 def make_tasks(huey: Queue, resources: Resources) -> Tasks:
@@ -171,6 +183,11 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
     def index_apart(domain: str, task: Task) -> None:
         _work_apart(huey, tasks, resources, domain, task)
 
+    # It waits for a network.
+    @huey.task(name="embed_remotely", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
+    def embed_remotely(domain: str, task: Task) -> None:
+        _embed_remotely(huey, tasks, resources, domain, task)
+
     @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
     def reconcile_vault(request: str, confirmed: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
         with job(task, "*") as doing:
@@ -185,7 +202,21 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             doing.update(_retry(huey, tasks, resources, path))
 
     paused = partial(is_paused, resources)
-    tasks = Tasks(index_notes, drain, index_apart, reconcile_vault, retry_parked, paused, ApartParser())
+    remote = RemoteWork(
+        lambda cache: bool(resources.settings.endpoints_of(cache.meta.model)),
+        lambda cache: resources.embedders.has_loaded(cache.meta.model),
+    )
+    tasks = Tasks(
+        index_notes,
+        drain,
+        index_apart,
+        reconcile_vault,
+        retry_parked,
+        embed_remotely,
+        paused,
+        ApartParser(),
+        remote,
+    )
     return tasks
 
 
@@ -275,6 +306,38 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
             hint(huey, tasks, other, resources.cache(other))
 
 
+def _embed_remotely(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
+    """Have endpoints embed a domain's pending texts for about a second, and hint at the next, other domains first."""
+    domain = resources.registry().get(slug)
+    if domain is None or not tasks.remote.busy.acquire(blocking=False):
+        return  # the running one hints at the next
+    cache, touched = resources.cache(domain), 0
+    try:
+        with job(task, slug) as doing, _ingest(resources, domain, cache) as ingest:
+            require_running(resources, slug)
+            started, embedded = time.monotonic(), 0
+            while time.monotonic() - started < SLICE_SECONDS:
+                outcome = embed_pending(cache, ingest)
+                touched += outcome.touched
+                embedded += outcome.embedded_texts
+                doing.update(vectors=touched, embedded=embedded)
+                if not outcome.touched:
+                    break
+            _say_speed(resources, slug, embedded, started)
+    finally:
+        tasks.remote.busy.release()
+    # What is not possible now is left to the sweep, as in `_drain`.
+    if touched:
+        for other in sorted(resources.domains(), key=lambda one: one.slug == slug):
+            hint(huey, tasks, other, resources.cache(other))
+
+
+def _say_speed(resources: Resources, slug: str, embedded: int, started: float) -> None:
+    if embedded:
+        rate = embedded / (time.monotonic() - started)
+        resources.state().put(EMBEDDING_SPEED, EmbeddingSpeed(round(rate, 1)), slug)
+
+
 def _index_apart(
     cache: SqliteCache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None]
 ) -> Outcome:
@@ -324,8 +387,18 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache) -> None:
     slug = domain.slug
     if tasks.paused(slug):
         return
-    if has_pending(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
+    remote = tasks.remote.embeds(cache)
+    pending = cache.leases.has_pending("words", "together") if remote else has_pending(cache)
+    if pending and not waits(huey, "drain", LOW_PRIORITY, slug):
         tasks.drain(slug)
+    if (
+        remote
+        and tasks.remote.is_ready(cache)  # `load_models` hints when an endpoint is open again
+        and cache.leases.has_pending("vectors")
+        and not tasks.remote.busy.locked()
+        and not waits(huey, "embed_remotely", LOW_PRIORITY, slug)
+    ):
+        tasks.embed_remotely(slug)
     if (
         cache.leases.has_pending("words", "apart")
         and not tasks.parser.busy.locked()
@@ -360,17 +433,15 @@ def _slice(
     while True:
         if cache.leases.has_pending("words", "together"):
             stage, outcome = "words", index_words(cache, ingest)
-        elif ingest.encoder_ready():
+        elif ingest.remote is None and ingest.encoder_ready():
             stage, outcome = "vectors", embed_pending(cache, ingest, lambda: _save_waits(huey))
         else:
-            break  # `load_models` will hint at them
+            break  # `load_models` will hint at them, or `hint` leaves them to `embed_remotely`
         done[stage] += outcome.touched
         done["embedded"] += outcome.embedded_texts
         if not outcome.touched or _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS:
             break
-    if done["embedded"]:
-        rate = done["embedded"] / (time.monotonic() - started)
-        resources.state().put(EMBEDDING_SPEED, EmbeddingSpeed(round(rate, 1)), domain.slug)
+    _say_speed(resources, domain.slug, done["embedded"], started)
     return done
 
 
@@ -390,14 +461,14 @@ def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     """Load the models of all caches without pending words, and hint at the vectors that waited for them.
 
     Loading takes seconds: within a task it would delay saves, and while words are indexed it would slow them down.
-    Raises ModelUnavailableError.
+    Endpoints that failed are tried again. Raises ModelUnavailableError.
     """
     for domain in resources.domains():
         cache = resources.cache(domain)
-        if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.has_pending(
-            "words", "together"
-        ):
-            resources.embedders.get(cache.meta.model)
+        had = resources.embedders.has_loaded(cache.meta.model)
+        if cache.meta.embeds and (had or not cache.leases.has_pending("words", "together")):
+            resources.embedders.load(cache.meta.model)
+        if not had and resources.embedders.has_loaded(cache.meta.model):
             hint(huey, tasks, domain, cache)
 
 

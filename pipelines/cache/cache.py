@@ -23,7 +23,7 @@ from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import Quantized, SqlitePassages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
 from pipelines.cache.search import SqliteSearch
-from pipelines.cache.vectors import SqliteVectors, Vector, is_unit
+from pipelines.cache.vectors import SqliteSecondVectors, SqliteVectors, Vector, is_unit
 from pipelines.errors import CacheError, StateError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
@@ -42,6 +42,10 @@ from pipelines.sqlite import (
 )
 
 # Write a note's chunks with their full-text rows and vectors, so that an edit touches only its own chunks.
+
+
+# What `has_vector` says where there is none: it is to come, or the cache is without a model. 1: it is there.
+_OWED, _NEVER = 0, 2
 
 
 class _Stored(NamedTuple):
@@ -65,8 +69,9 @@ class _Unattached(NamedTuple):
 class ChunkRows:
     """The rows of `vault_chunk` and of its dependent tables. All methods run inside the caller's transaction."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: apsw.Connection, *, embeds: bool) -> None:
         self._con = con
+        self._owed = _OWED if embeds else _NEVER
 
     def replace(
         self,
@@ -122,7 +127,7 @@ class ChunkRows:
             (path,),
         )
         return [
-            _Stored(row_id, text_hash, section, heading_path, has_vector=bool(has_vector))
+            _Stored(row_id, text_hash, section, heading_path, has_vector=has_vector == 1)
             for row_id, text_hash, section, heading_path, has_vector in found
         ]
 
@@ -138,9 +143,10 @@ class ChunkRows:
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
             " last_line, locator, path, section, text, text_hash, context, has_vector) VALUES"
             " (:position, :heading_path, :start, :end, :first_line, :last_line, :locator, :path, :section, :text,"
-            " :hash, :context, 0)",
+            " :hash, :context, :owed)",
             _position(chunk)
             | {
+                "owed": self._owed,
                 "path": note.path,
                 "section": chunk.section,
                 "text": chunk.text,
@@ -161,7 +167,7 @@ class ChunkRows:
         deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
         gone = select(self._con, deleted, (numbers,))
         self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
-        with_vector = ((number,) for number, _, has_vector in gone if has_vector)
+        with_vector = ((number,) for number, _, has_vector in gone if has_vector == 1)
         self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
         self._con.execute(
             f"UPDATE vault_vector SET unused_since = ?2 WHERE text_hash IN {these}"
@@ -238,14 +244,15 @@ class SqliteCache:
         self.ledger = SqliteLedger(con, clock)
         self.leases = SqliteLeases(con, clock)
         self.edges = SqliteEdges(con, clock)
-        self.chunks = ChunkRows(con)
+        self.chunks = ChunkRows(con, embeds=meta.embeds)
         self.vectors = SqliteVectors(con, meta)
+        self.second = SqliteSecondVectors(con)
         self.dates = SqliteDating(con)
         self.filters = SqliteFiltering(con)
         self.graph = SqliteGraph(con, self.edges)
         self.notes = SqliteNotes(con)
         self.passages = SqlitePassages(con, meta.dimension)
-        self.search = SqliteSearch(con, path, meta.dimension, self.passages)
+        self.search = SqliteSearch(con, path, meta.dimension, self.passages, self.second)
 
     @classmethod
     def create(
@@ -445,7 +452,7 @@ class SqliteCache:
                 "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_node WHERE path IN"
                 "   (SELECT path FROM vault_file WHERE parked = 1 UNION SELECT value FROM json_each(?))),"
                 " (SELECT count(*) FROM vault_chunk),"
-                " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
+                " (SELECT count(*) FROM vault_chunk WHERE has_vector <> 1),"
                 " (SELECT count(*) FROM vault_file WHERE parked = 1),"
                 " (SELECT count(*) FROM vault_ignored)",
                 (json.dumps(list(besides)),),
@@ -477,14 +484,19 @@ _SENTENCES = (
 )
 
 
-def readable_vectors(path: Path, meta: CacheMeta, hashes: Collection[str]) -> dict[str, Vector]:
+def readable_vectors(
+    path: Path, meta: CacheMeta, hashes: Collection[str], probes: Sequence[Vector] = ()
+) -> dict[str, Vector]:
     """Return those vectors of these text hashes that a cache of the same model has, and that can be read.
 
-    A damaged vector is left out: it is cheap to compute again, and its file is reported elsewhere.
+    The model is the same if its name, its dimension and the vectors of its `probes` are. A damaged vector is left
+    out: it is cheap to compute again, and its file is reported elsewhere.
     """
     found: dict[str, Vector] = {}
     with suppress(*_UNREADABLE), closing(SqliteCache.open(path)) as other:
         if (other.meta.model, other.meta.dimension) != (meta.model, meta.dimension):
+            return {}
+        if not np.array_equal(other.vectors.probes(), probes):
             return {}
         try:
             found = _readable(other, hashes)
@@ -503,6 +515,14 @@ def readable_sentences(path: Path, meta: CacheMeta, hashes: Collection[str]) -> 
             rows = select(other.con, _SENTENCES, (json.dumps(list(hashes)), meta.dimension))
             for text_hash, codes in rows:
                 found[text_hash] = np.frombuffer(codes, np.int8).reshape(-1, meta.dimension)
+    return found
+
+
+def readable_second(path: Path, model: str, hashes: Collection[str]) -> dict[str, Quantized]:
+    """Return the vectors of these texts that a cache has by a second model, by hash."""
+    found: dict[str, Quantized] = {}
+    with suppress(*_UNREADABLE), closing(SqliteCache.open(path)) as other:
+        found = other.second.of(model, hashes)
     return found
 
 

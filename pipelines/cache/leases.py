@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import apsw
 
+from pipelines.cache.vectors import KEPT
 from pipelines.errors import StaleWorkError
 from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow, seconds_since
 from pipelines.sqlite import first, one, select, transaction
@@ -57,7 +58,8 @@ class Waiting:
     """Pending work: how many notes need words, how many vectors; the oldest has waited for `oldest_s` seconds.
 
     `done_s`: seconds since the last note was indexed, None: never. `is_leased`: a process is working on some of it.
-    `reason`: the error of one of the waiting notes.
+    `reason`: the error of one of the waiting notes. `kept`: how many more notes stay without vectors because they
+    must not leave this machine.
     """
 
     words: int
@@ -66,6 +68,7 @@ class Waiting:
     done_s: float | None
     is_leased: bool
     reason: str | None
+    kept: int = 0
 
 
 def _takable(stage: Stage, among: Among) -> str:
@@ -154,8 +157,10 @@ class SqliteLeases:
                 )
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
-        """Release a row after a failure that may pass; it is due again after a growing pause."""
+        """Release a row after a failure that may pass; due again after a growing pause, if kept after a minute."""
         pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
+        if kind == KEPT:
+            pause = _LONGEST_BACKOFF
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
@@ -248,9 +253,10 @@ class SqliteLeases:
 
     def waiting(self) -> Waiting | None:
         """Return what is pending in a cache, or None if nothing is."""
-        words, vectors, oldest, leased = one(
+        words, vectors, kept, oldest, leased = one(
             self._con,
             f"SELECT coalesce(sum({PENDING['words']}), 0), coalesce(sum({PENDING['vectors']}), 0),"
+            f" coalesce(sum({PENDING['vectors']} AND error_kind IS '{KEPT}'), 0),"
             f" min(CASE WHEN {PENDING['words']} THEN dirty_since END),"
             " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
             f" FROM vault_file WHERE ({PENDING['words']}) OR ({PENDING['vectors']})",
@@ -261,14 +267,15 @@ class SqliteLeases:
         (done,) = one(self._con, "SELECT max(indexed_at) FROM vault_file")
         (reason,) = first(
             self._con,
-            "SELECT error FROM vault_file WHERE error IS NOT NULL"
+            f"SELECT error FROM vault_file WHERE error IS NOT NULL AND error_kind IS NOT '{KEPT}'"
             f" AND (({PENDING['words']}) OR ({PENDING['vectors']})) ORDER BY dirty_since LIMIT 1",
         ) or (None,)
         return Waiting(
             words=words,
-            vectors=vectors,
+            vectors=vectors - kept,
             oldest_s=max(0.0, self._clock() - oldest) if oldest is not None else 0.0,
             done_s=None if done is None else seconds_since(done),
             is_leased=bool(leased),
             reason=reason,
+            kept=kept,
         )

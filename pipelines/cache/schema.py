@@ -22,6 +22,11 @@ class CacheMeta:
     pipeline: str
 
     @property
+    def embeds(self) -> bool:
+        """Say whether its passages get vectors: not where the model is `none`."""
+        return self.dimension > 0
+
+    @property
     def version(self) -> str:
         """The version of the pipeline, which determines how sentences are divided."""
         return self.pipeline.partition(":")[0]
@@ -30,7 +35,8 @@ class CacheMeta:
 def steps_for(dimension: int) -> Steps:
     """Return the steps that make a cache for vectors of a dimension."""
     steps = steps_of(__package__)
-    return {number: sql.replace(":dimension]", f"{dimension}]") for number, sql in steps.items()}
+    # A table of vectors has a dimension, even if it stays empty.
+    return {number: sql.replace(":dimension]", f"{dimension or 1}]") for number, sql in steps.items()}
 
 
 def build(con: apsw.Connection, meta: CacheMeta) -> None:

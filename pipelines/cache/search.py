@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 
 from pipelines.cache.passages import SqlitePassages
-from pipelines.cache.vectors import Vector
+from pipelines.cache.vectors import SqliteSecondVectors, Vector
 from pipelines.model import PagerankOver
 from pipelines.notes.lexical import LexicalQuery, index_text
 from pipelines.sqlite import COLUMN_WEIGHTS, corrupt, data_version, one, select
@@ -36,11 +36,19 @@ _STEMS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.fts_{0} USING fts5vocab('main'
 class SqliteSearch:
     """What the retrievers read, on a cache's connection."""
 
-    def __init__(self, con: apsw.Connection, path: Path, dimension: int, passages: SqlitePassages) -> None:
+    def __init__(
+        self,
+        con: apsw.Connection,
+        path: Path,
+        dimension: int,
+        passages: SqlitePassages,
+        second: SqliteSecondVectors,
+    ) -> None:
         self._con = con
         self._path = path
         self._dimension = dimension
         self._passages = passages
+        self._second = second
         self._state: tuple[tuple[int, int], tuple[str, bool]] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
         self._visible: tuple[object, str] | None = None
@@ -160,19 +168,20 @@ class SqliteSearch:
     def generation(self) -> str:
         """Return a name for the state of a cache that rankings depend on, computed again after each commit.
 
-        Made of its file, newest chunk, last change of a vector, links, ranks, texts that wait for sentence vectors,
-        and number of notes and of their saves.
+        Made of its file, newest chunk, last change of a vector, links, ranks, texts that wait for vectors of their
+        sentences or by a second model, and number of notes and of their saves.
         """
         return self._ranking_state()[0]
 
     def is_refining(self) -> bool:
-        """Say whether sentences wait for vectors, so that close notes may change places; kept until a commit."""
+        """Say whether texts wait for vectors of their sentences, or by a second model; kept until a commit."""
         return self._ranking_state()[1]
 
     def _ranking_state(self) -> tuple[str, bool]:
         commits = (data_version(self._con), self._con.total_changes())
         if self._state is None or self._state[0] != commits:
-            self._state = (commits, (self._generation(), bool(self._passages.pending_sentences(1))))
+            refining = bool(self._passages.pending_sentences(1) or self._second.pending(1))
+            self._state = (commits, (self._generation(), refining))
         return self._state[1]
 
     def visible_generation(self, hidden: Collection[str]) -> str:
@@ -199,8 +208,8 @@ class SqliteSearch:
             "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'vault_chunk'), 0),"
             " coalesce((SELECT max(number) FROM vault_chunk_change), 0),"
             " (SELECT generation || '.' || ranked_generation FROM vault_graph),"
-            " (SELECT count(*) FROM vault_sentence WHERE codes IS NULL), count(*), sum(applied_generation)"
-            " FROM vault_file",
+            " (SELECT count(*) FROM vault_sentence WHERE codes IS NULL), (SELECT count(*) FROM vault_second"
+            " WHERE codes IS NULL), count(*), sum(applied_generation) FROM vault_file",
         )
         return ".".join(map(str, (self._path.stem, *parts)))
 

@@ -1,4 +1,7 @@
-"""The vectors of texts, which outlive the chunks that have them for a while, and arithmetic on unit vectors."""
+"""The vectors of texts, which outlive the chunks that have them for a while, and arithmetic on unit vectors.
+
+A second model's are beside those of the cache's own.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,13 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.cache.passages import Quantized
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import BadVectorError
 from pipelines.sqlite import first, one, select, transaction
+
+KEPT = "kept"
+"""The `error_kind` of a row whose note must not leave this machine, which has nothing to embed it with."""
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
@@ -49,6 +56,28 @@ class SqliteVectors:
             # for good.
             self._con.executemany("INSERT INTO vault_vector VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
+    def probes(self) -> list[Vector]:
+        """Return the vectors of the sentences that identify the model; none for one that ran on this machine.
+
+        None, too, if one is damaged: then the model has to be taken for another.
+        """
+        found = select(self._con, "SELECT embedding FROM vault_probe ORDER BY position")
+        if any(not isinstance(blob, bytes) or len(blob) != 4 * self._meta.dimension for (blob,) in found):
+            return []
+        return [np.frombuffer(blob, "<f4") for (blob,) in found]
+
+    def keep_probes(self, probes: Sequence[Vector]) -> list[Vector]:
+        """Let these identify the model, unless there are vectors by now; return those that do.
+
+        Raises BadVectorError.
+        """
+        rows = [(position, self._blob(vector)) for position, vector in enumerate(probes)]
+        if not self.probes():
+            with transaction(self._con):
+                if not first(self._con, "SELECT 1 FROM vault_vector UNION ALL SELECT 1 FROM vault_probe"):
+                    self._con.executemany("INSERT INTO vault_probe VALUES (?, ?)", rows)
+        return self.probes()
+
     def _blob(self, vector: Vector) -> bytes:
         if vector.shape != (self._meta.dimension,) or not (np.isfinite(vector).all() and vector.any()):
             raise BadVectorError(
@@ -56,6 +85,11 @@ class SqliteVectors:
                 f"{self._meta.dimension} finite numbers, or is zero; it was not stored"
             )
         return vector.astype("<f4").tobytes()
+
+    def count(self) -> int:
+        """Count the texts that have a vector, those that no chunk has any more included."""
+        (count,) = one(self._con, "SELECT count(*) FROM vault_vector")
+        return int(count)
 
     def drop_unused(self) -> int:
         """Delete the vectors without a chunk for longer than the grace period, and free room; return how many."""
@@ -77,11 +111,11 @@ class SqliteVectors:
         return dict(select(self._con, sql, (path, most)))
 
     def pending(self, besides: Collection[str] = ()) -> int:
-        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
+        """Count the chunks whose vectors are pending, without those of parked and kept notes and of `besides`."""
         (count,) = one(
             self._con,
             "SELECT count(*) FROM vault_chunk WHERE has_vector = 0"
-            " AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1)"
+            f" AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1 OR error_kind = '{KEPT}')"
             " AND path NOT IN (SELECT value FROM json_each(?))",
             (json.dumps(list(besides)),),
         )
@@ -127,6 +161,75 @@ class SqliteVectors:
                 if found:
                     self._con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
                     self._con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, found[0]))
+
+
+# The vectors by a second model, which ranks the best notes again.
+
+
+_WANTED = "SELECT value FROM vault_meta WHERE key = 'second_model'"
+# As for sentences: a text that no chunk has any more only waits for its vector's grace period to end.
+_PENDING = (
+    "SELECT s.text_hash, (SELECT coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
+    " WHERE c.text_hash = s.text_hash) FROM vault_second s"
+    " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash) LIMIT ?"
+)
+
+
+class SqliteSecondVectors:
+    """The vectors of a cache's texts by a second model, on its connection; a text's go when its own vector does."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
+
+    def want(self, model: str | None) -> None:
+        """Have all texts with a vector wait for one by this model; None: by no model. What is stored stays."""
+        if first(self._con, _WANTED) == (None if model is None else (model,)):
+            return
+        with transaction(self._con):
+            self._con.execute("DELETE FROM vault_second WHERE codes IS NULL")
+            self._con.execute("DELETE FROM vault_meta WHERE key = 'second_model'")
+            if model is not None:
+                self._con.execute("INSERT INTO vault_meta VALUES ('second_model', ?)", (model,))
+                self._con.execute(
+                    "INSERT OR IGNORE INTO vault_second SELECT text_hash, ?, NULL FROM vault_vector", (model,)
+                )
+
+    def pending(self, most: int) -> dict[str, str]:
+        """Return up to `most` texts, below their contexts, that wait for the wanted model, by hash."""
+        return dict(select(self._con, _PENDING, (most,)))
+
+    def hashes_pending(self) -> list[str]:
+        """Return the hashes of all texts that wait for the wanted model."""
+        found = select(self._con, "SELECT text_hash FROM vault_second WHERE codes IS NULL")
+        return [text_hash for (text_hash,) in found]
+
+    def keep(self, model: str, quantized: Mapping[str, Quantized]) -> None:
+        """Store vectors of texts by their hashes; an empty one says that the model has none for the text."""
+        with transaction(self._con):
+            self._con.executemany(
+                "UPDATE vault_second SET codes = ? WHERE text_hash = ? AND model = ?",
+                ((vector.tobytes(), text_hash, model) for text_hash, vector in quantized.items()),
+            )
+
+    def of_chunks(self, model: str, ids: Sequence[int]) -> dict[int, Quantized]:
+        """Return the vectors of chunks by id, without unprepared ones; empty: the model has none for the text."""
+        found = select(
+            self._con,
+            "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_second s USING (text_hash)"
+            " WHERE c.id IN (SELECT value FROM json_each(?)) AND s.model = ? AND s.codes IS NOT NULL",
+            (json.dumps(list(ids)), model),
+        )
+        return {chunk_id: np.frombuffer(blob, np.int8) for chunk_id, blob in found}
+
+    def of(self, model: str, hashes: Collection[str]) -> dict[str, Quantized]:
+        """Return the vectors of texts by hash, without unprepared and empty ones."""
+        found = select(
+            self._con,
+            "SELECT text_hash, codes FROM vault_second"
+            " WHERE text_hash IN (SELECT value FROM json_each(?)) AND model = ? AND length(codes) > 0",
+            (json.dumps(list(hashes)), model),
+        )
+        return {text_hash: np.frombuffer(blob, np.int8) for text_hash, blob in found}
 
 
 # Arithmetic on unit vectors.

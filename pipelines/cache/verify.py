@@ -444,6 +444,44 @@ def mend_sentences(cache: SqliteCache, hashes: list[str]) -> None:
     )
 
 
+# Vectors by a second model
+
+
+def second_drift(cache: SqliteCache) -> list[str]:
+    """Return the hashes of texts whose vectors by a second model are missing, belong to no text, or are not valid.
+
+    The values are not recomputed, because a wrong one costs only a place. What is checked: the length that most
+    vectors of the model have, and 127 as the largest number.
+    """
+    unmatched = select(
+        cache.con,
+        "SELECT text_hash FROM vault_vector JOIN vault_meta ON key = 'second_model' WHERE text_hash NOT IN"
+        " (SELECT text_hash FROM vault_second WHERE model = value) UNION SELECT text_hash FROM vault_second"
+        " WHERE text_hash NOT IN (SELECT text_hash FROM vault_vector)",
+    )
+    lengths = select(
+        cache.con,
+        "SELECT model, length(codes) FROM vault_second WHERE length(codes) > 0 GROUP BY 1, 2 ORDER BY count(*)",
+    )
+    usual = dict(lengths)  # the last one of each model stays
+    kept = cache.con.execute("SELECT text_hash, model, codes FROM vault_second WHERE codes IS NOT NULL")
+    wrong = [h for h, model, codes in kept if not _are_quantized(codes, 1, usual.get(model, 1))]
+    return [text_hash for (text_hash,) in unmatched] + wrong
+
+
+def mend_second(cache: SqliteCache, hashes: list[str]) -> None:
+    """Make these texts wait for the second model, or drop the vectors of gone texts (inside a transaction)."""
+    chosen = json.dumps(hashes)
+    cache.con.execute(
+        "DELETE FROM vault_second WHERE text_hash IN (SELECT value FROM json_each(?))", (chosen,)
+    )
+    cache.con.execute(
+        "INSERT OR IGNORE INTO vault_second SELECT text_hash, value, NULL FROM vault_vector JOIN vault_meta"
+        " ON key = 'second_model' WHERE text_hash IN (SELECT value FROM json_each(?))",
+        (chosen,),
+    )
+
+
 # Counters
 
 
@@ -530,6 +568,7 @@ def mend(cache: SqliteCache, count: Callable[[str], int]) -> None:
         )
         cache.dates.forget_commit()
         mend_sentences(cache, sentence_drift(cache, count))
+        mend_second(cache, second_drift(cache))
         if next(counter_drift(cache), None):
             mend_counters(cache)
 

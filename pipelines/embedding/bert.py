@@ -7,9 +7,8 @@ Every other one needs sentence-transformers (`pipelines/embedding/sentence_trans
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +20,6 @@ Floats = npt.NDArray[np.float32]
 Weights = Mapping[str, Floats]
 """Tensors by the names that BERT's authors gave them, without those of the words."""
 
-_Group = tuple[slice, int, int]
 # Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: of erf, with an error below 1.5e-7.
 _ERF = tuple(np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
 _ERF_P = np.float32(0.3275911)
@@ -96,19 +94,17 @@ class _Layer:
     down: _Linear
     norm: _Norm
 
-    def __call__(self, hidden: Floats, groups: Sequence[_Group]) -> Floats:
-        parts, found = self.attention(hidden), np.empty_like(hidden)
-        width = hidden.shape[1] // self.heads
-        for rows, texts, length in groups:
-            shape = texts, length, 3, self.heads, width
-            query, key, value = parts[rows].reshape(shape).transpose(2, 0, 3, 1, 4)
-            weights = query @ key.swapaxes(-1, -2)
-            weights *= np.float32(width**-0.5)
-            weights -= weights.max(axis=-1, keepdims=True)
-            np.exp(weights, out=weights)
-            weights /= weights.sum(axis=-1, keepdims=True)
-            found[rows] = (weights @ value).transpose(0, 2, 1, 3).reshape(texts * length, -1)
-        attended = self.attended(found)
+    def __call__(self, hidden: Floats) -> Floats:
+        length, dimension = hidden.shape
+        parts = self.attention(hidden).reshape(length, 3, self.heads, dimension // self.heads)
+        query, key, value = parts.transpose(1, 2, 0, 3)
+        weights = query @ key.swapaxes(-1, -2)
+        weights *= np.float32((dimension // self.heads) ** -0.5)
+        weights -= weights.max(axis=-1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=-1, keepdims=True)
+        found = (weights @ value).transpose(1, 0, 2).reshape(length, dimension)
+        attended = self.attended(np.asarray(found, np.float32))
         attended += hidden
         hidden = self.attended_norm(attended)
         out = self.down(_gelu(self.up(hidden)))
@@ -156,26 +152,16 @@ class Bert:
 
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Floats:  # noqa: ARG002 - torch's need it
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
-        # The tokens of all texts are concatenated: nothing is padded.
-        ids = np.array([token for tokens in batch for token in tokens], np.int64)
-        places = np.concatenate([np.arange(len(tokens)) for tokens in batch])
-        groups = list(_groups(batch))
-        # What is not finite at the end is refused by whoever asked.
-        with np.errstate(all="ignore"):
-            hidden = self._norm(self._words[ids].astype(np.float32) + self._places[places])
-            for layer in self._layers:
-                hidden = layer(hidden, groups)
-            found = [hidden[rows].reshape(texts, length, -1) for rows, texts, length in groups]
-            return np.concatenate([of[:, 0] if self._pooling == "cls" else of.mean(axis=1) for of in found])
+        # One after another: in a larger product BLAS adds up a row in an order that depends on its place, so
+        # that the last digit of a vector would tell in whose company it was computed.
+        with np.errstate(all="ignore"):  # what is not finite is refused by whoever asked
+            return np.stack([self._vector(np.array(tokens, np.int64)) for tokens in batch])
 
-
-def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:
-    """Yield neighbouring texts of equal length: their rows, their number, their length."""
-    start = 0
-    for length, texts in groupby(map(len, batch)):
-        count = len(list(texts))
-        yield slice(start, start + count * length), count, length
-        start += count * length
+    def _vector(self, tokens: npt.NDArray[np.int64]) -> Floats:
+        hidden = self._norm(self._words[tokens].astype(np.float32) + self._places[: len(tokens)])
+        for layer in self._layers:
+            hidden = layer(hidden)
+        return hidden[0] if self._pooling == "cls" else np.asarray(hidden.mean(axis=0))
 
 
 def _norm(weights: Weights, name: str, epsilon: float) -> _Norm:
@@ -230,24 +216,28 @@ class WordPieces:
         return [len(one.ids) + sum(len(more.ids) for more in one.overflowing) for one in found]
 
 
-def load_bert(folder: Path, window: int, pooling: str) -> Bert:
-    """Load a model's files. Raises KeyError for weights under other names, OSError, ValueError for other files."""
+def load_bert(folder: Path, window: int, pooling: str, *, is_mapped: bool) -> Bert:
+    """Load a model's files. Raises KeyError for weights under other names, OSError, ValueError for other files.
+
+    `is_mapped`: what is read of the weights is in memory once for all processes. Only for a file that is not written
+    to: one that becomes shorter would kill them.
+    """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    mapped = _map_tensors(folder / "model.safetensors")
-    words = mapped.pop("embeddings.word_embeddings.weight")
-    weights = {name: np.asarray(tensor, np.float32) for name, tensor in mapped.items()}
+    path = folder / "model.safetensors"
+    tensors = _tensors(np.memmap(path, np.uint8, mode="r") if is_mapped else np.fromfile(path, np.uint8))
+    words = tensors.pop("embeddings.word_embeddings.weight")
+    weights = {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
     epsilon = config.get("layer_norm_eps", 1e-12)
     shape = Shape(config["num_hidden_layers"], config["num_attention_heads"], epsilon, pooling)
     return Bert(weights, words, shape, WordPieces(folder, window))
 
 
-def _map_tensors(path: Path) -> dict[str, npt.NDArray[np.floating]]:
-    """Map a file of safetensors: what is read is in memory once for all processes. Raises OSError, ValueError.
+def _tensors(file: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.floating]]:
+    """Return the tensors in the bytes of a file of safetensors. Raises ValueError.
 
     https://huggingface.co/docs/safetensors: the length of the header in 8 bytes, the header in JSON, the tensors.
     Some versions name the weights of a normalisation as BERT's authors did.
     """
-    file = np.memmap(path, np.uint8, mode="r")
     start = 8 + int.from_bytes(file[:8].tobytes(), "little")
     header = json.loads(file[8:start].tobytes())
     return {

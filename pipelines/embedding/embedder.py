@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -26,7 +27,8 @@ _TOKENS_PER_BATCH = 1024
 # Parallel batches use the processor better than one batch on all cores, but their Python parts run one at a time.
 _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
-_CLOSE_ENOUGH = 0.999
+CLOSE_ENOUGH = 0.999
+"""The cosine from which two vectors of a text count as the same, computed in two ways."""
 # Agents repeat questions; `python -m benchmarks.questions` compares capacities.
 _QUESTIONS_KEPT = 500
 
@@ -48,6 +50,28 @@ class Model(Protocol):
 
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Vectors:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
+
+
+class CrossEncoder(Protocol):
+    """A loaded model that reads question and passage together."""
+
+    def scores(self, question: str, texts: Sequence[str], threads: int) -> list[float]:
+        """Return how well texts answer a question: more is better. Raises BadVectorError."""
+
+
+def load_cross_encoder(folder: Path) -> CrossEncoder:
+    """Load a cross-encoder by sentence-transformers, which takes seconds. Raises ModelUnavailableError."""
+    if find_spec("sentence_transformers") is None:
+        raise ModelUnavailableError(
+            f"the cross-encoder {folder} needs sentence-transformers, which is not installed; install"
+            " everindex[models]"
+        )
+    from pipelines.embedding.sentence_transformer import load_pairs  # noqa: PLC0415 - it loads torch
+
+    try:
+        return load_pairs(folder)
+    except Exception as error:  # each library has its own errors; all mean the same to the user
+        raise ModelUnavailableError(f"the cross-encoder {folder} cannot be loaded ({error})") from error
 
 
 class Embedder:
@@ -121,7 +145,7 @@ class Embedder:
             cosine = float((exact * self._load("bfloat16")).sum(axis=1).min())
         except BadVectorError:
             cosine = 0.0
-        if cosine >= _CLOSE_ENOUGH:
+        if cosine >= CLOSE_ENOUGH:
             self.precision = "bfloat16"
         else:
             self._load("float32")
@@ -221,7 +245,7 @@ def _load_model(info: ModelInfo, library: Library, precision: Precision) -> tupl
             return "numpy", load_packed(info.weights)
         if pooling := pooling_of_bert(info.folder):
             with suppress(KeyError):  # its weights have other names, which transformers may know
-                return "numpy", load_bert(info.folder, info.window, pooling)
+                return "numpy", load_bert(info.folder, info.window, pooling, is_mapped=info.is_published)
     if not has_torch:
         raise ModelUnavailableError(
             f"the model {info.name!r} needs sentence-transformers, which is not installed; install "

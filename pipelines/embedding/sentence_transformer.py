@@ -1,7 +1,8 @@
-"""Compute models with torch: any that sentence-transformers supports, and the packed multilingual one."""
+"""Compute models with torch: any of sentence-transformers, also in pairs, and the packed multilingual one."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from transformers import BertConfig, BertModel
 from transformers.utils import logging
 
 from pipelines.embedding.packed import PackedModel, read_packed
+from pipelines.errors import BadVectorError
 from pipelines.model import Precision
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # its bar would appear among ours, or in a log
@@ -105,6 +107,30 @@ class PackedBert:
         return np.asarray(mean.cpu().numpy(), np.float32)
 
 
+class Pairs:
+    """A cross-encoder on the CPU, with the scores of the last question, which is asked again for each page."""
+
+    def __init__(self, model: CrossEncoder) -> None:
+        """Wrap a loaded model."""
+        self._model = model
+        self._turn = threading.Lock()
+        self._question = ""
+        self._known: dict[str, float] = {}
+
+    def scores(self, question: str, texts: Sequence[str], threads: int) -> list[float]:
+        """Return how well texts answer a question: more is better. Raises BadVectorError."""
+        with self._turn:
+            if question != self._question:
+                self._question, self._known = question, {}
+            if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+                torch.set_num_threads(threads)  # applies to the calling thread
+                found = self._model.predict([(question, text) for text in new], show_progress_bar=False)
+                if found.shape != (len(new),) or not np.isfinite(found).all():
+                    raise BadVectorError("a cross-encoder gave scores that are not one finite number a text")
+                self._known |= zip(new, found.tolist(), strict=True)
+            return [self._known[text] for text in texts]
+
+
 def _padded(batch: Sequence[Sequence[int]], window: int) -> int:
     return min(-(-max(map(len, batch)) // _LENGTHS) * _LENGTHS, window)
 
@@ -112,6 +138,11 @@ def _padded(batch: Sequence[Sequence[int]], window: int) -> int:
 def load_packed_bert(path: Path, device: str, precision: Precision) -> PackedBert:
     """Load the packed model; torch and transformers raise their own errors."""
     return PackedBert(read_packed(path), device, precision)
+
+
+def load_pairs(folder: Path) -> Pairs:
+    """Load a cross-encoder's files; sentence-transformers, transformers and torch raise their own errors."""
+    return Pairs(CrossEncoder(str(folder), device="cpu", local_files_only=True))
 
 
 def load_any(folder: Path, window: int, device: str, precision: Precision) -> AnyModel:

@@ -1,4 +1,4 @@
-"""Rank notes and find those that belong together: PageRank, eigenvector centrality, communities and their labels.
+"""Rank notes and name those that belong together: PageRank, eigenvector centrality, communities and their labels.
 
 Pure: paths and edges in, numbers and names out. An edge counts once, however often it is written. An edge from a note
 to itself, or to something that is not among the paths, does not count. A note without an edge to another note is
@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from itertools import compress
 from math import log, sqrt
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from graspologic_native import leiden, leiden_csr
 
 from pipelines.model import CentralityBy, CentralOver, EdgeKind, PagerankOver
 from pipelines.notes.lexical import STOPWORDS
@@ -126,7 +124,7 @@ def _chosen(candidates: Iterable[tuple[bool, int, float, str]]) -> list[str]:
 Edge = tuple[str, str, EdgeKind, int]
 """A resolved link: source, target, kind, and how often it is written."""
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 DAMPING = 0.85
 _KINDS: Mapping[CentralOver, frozenset[EdgeKind]] = {
@@ -139,28 +137,23 @@ _RANK_ERROR = 1e-10
 # Maximum residual of the eigenvector equation, relative to the eigenvalue; anything smaller is rounding.
 _RESIDUAL = 1e-13
 _ROUNDING = 1e-11
-_BASIS = 64
-_ROUNDS = 48
-_SEED = 1
-_ITERATIONS = 4
-# A small graph's result varies most and costs least, so take the best of up to 12 runs.
-_RUNS = 12
-_RUNS_FOR_NOTES = 6_000
-# How much better (in modularity) a division from scratch must be to replace the one that users know.
-_BETTER = 0.003
+# LAPACK uses no threads for so small a basis.
+_BASIS = 24
+_KEPT = 8
+_STEPS = 3_072
 
 
 @dataclass(frozen=True, slots=True)
 class LinkGraph:
     """The notes that have an edge to another note, ordered by path, and the links among them.
 
-    `links` has the positions of source and target of each edge that PageRank uses, `adjacency` is the symmetric 0/1
-    matrix (SciPy, CSR) of the edges that centrality and communities use.
+    `links` has the positions of source and target of each edge that PageRank uses, `adjacency` those of the edges
+    that centrality and communities use, in both directions. Both are in order, and have each pair once.
     """
 
     paths: tuple[str, ...]
-    links: tuple[Ints, Ints]
-    adjacency: Any
+    links: Pairs
+    adjacency: Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +171,7 @@ class NoteRank:
 
 
 Divide = Callable[[LinkGraph, Mapping[str, int]], list[tuple[str, ...]]]
-"""Divide a graph into communities, largest first, given each note's previous community."""
+"""Divide a graph into connected communities, largest first, given each note's previous community."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +193,19 @@ def rank_notes(
     over: PagerankOver,
     central_over: CentralOver = "all",
     previous: Mapping[str, int],
-    divided: Divide | None = None,
+    divide: Divide,
 ) -> Ranks:
-    """Rank the notes of a domain and divide them into communities, by `divide` unless `divided` is given.
+    """Rank the notes of a domain, and divide them into communities by `divide`.
 
     `over` are the edges that PageRank uses, `central_over` those that centrality and communities use. `previous` has
     each note's last community, a positive id, and is empty at first.
     """
     paths = tuple(paths)
     graph = link_graph(paths, edges, over=over, central_over=central_over)
-    ranks, is_ranked = pagerank(graph), _ends(graph)
+    ranks, is_ranked = pagerank(graph), _ends(graph, graph.links)
     central, by = centrality(graph)
-    is_central = np.diff(graph.adjacency.indptr) > 0
-    alone = {path for path, linked in zip(graph.paths, is_central.tolist(), strict=True) if not linked}
-    groups = [group for group in (divided or divide)(graph, previous) if group[0] not in alone]
+    alone = set(compress(graph.paths, ~_ends(graph, graph.adjacency)))
+    groups = [group for group in divide(graph, previous) if group[0] not in alone]
     members = keep_ids(groups, previous)
     community = {path: number for number, group in members.items() for path in group}
     notes: dict[str, NoteRank | None] = dict.fromkeys(paths)
@@ -226,10 +218,10 @@ def rank_notes(
     return Ranks(notes, by, members)
 
 
-def _ends(graph: LinkGraph) -> npt.NDArray[np.bool_]:
-    """Say for each note whether an edge that PageRank uses begins or ends at it."""
+def _ends(graph: LinkGraph, edges: Pairs) -> npt.NDArray[np.bool_]:
+    """Say for each note whether one of the edges begins or ends at it."""
     found = np.zeros(len(graph.paths), dtype=np.bool_)
-    for ends in graph.links:
+    for ends in edges:
         found[ends] = True
     return found
 
@@ -238,8 +230,6 @@ def link_graph(
     paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver, central_over: CentralOver = "all"
 ) -> LinkGraph:
     """Drop the edges that do not count, and number the remaining notes; the order of the input does not matter."""
-    from scipy.sparse import csr_array  # noqa: PLC0415  (a tenth of a second)
-
     ordered = sorted(set(paths))
     number = {path: at for at, path in enumerate(ordered)}
     edges = tuple(edges)
@@ -258,7 +248,7 @@ def link_graph(
     return LinkGraph(
         tuple(compress(ordered, linked.tolist())),
         divmod(there, max(size, 1)),
-        csr_array((np.ones(len(both)), divmod(both, max(size, 1))), shape=(size, size)),
+        divmod(both, max(size, 1)),
     )
 
 
@@ -269,18 +259,20 @@ def pagerank(graph: LinkGraph) -> Floats:
     scales x, which gives the same vector (Del Corso, Gulli and Romani, "Fast PageRank computation via a sparse linear
     system", 2005); the rest of the series is known at each step.
     """
-    from scipy.sparse import csr_array  # noqa: PLC0415
-
     count = len(graph.paths)
-    source, target = graph.links
-    share = DAMPING / np.bincount(source, minlength=count)[source]
-    step = csr_array((share, (target, source)), shape=(count, count))
-    term = np.ones(count)
+    share = DAMPING / np.maximum(np.bincount(graph.links[0], minlength=count), 1)
+    term: Floats = np.ones(count)
     total = term.copy()
     while term.sum() * DAMPING / (1 - DAMPING) > _RANK_ERROR * total.sum():
-        term = step @ term
+        term = _carry(graph.links, share * term)
         total += term
     return np.asarray(total / total.sum())
+
+
+def _carry(edges: Pairs, values: Floats) -> Floats:
+    """Return the sum that comes to each note if each edge carries the value of its source to its target."""
+    source, target = edges
+    return np.asarray(np.bincount(target, values.take(source), len(values)), dtype=np.float64)
 
 
 def centrality(graph: LinkGraph) -> tuple[Floats, CentralityBy]:
@@ -294,101 +286,46 @@ def centrality(graph: LinkGraph) -> tuple[Floats, CentralityBy]:
     count = len(graph.paths)
     if count == 0:
         return np.zeros(0), "eigenvector"
-    vector = _dominant(graph.adjacency, np.ones(count))
+    vector = _dominant(graph.adjacency, count)
     if vector is None:
-        return np.diff(graph.adjacency.indptr) / (count - 1), "degree"
+        return np.bincount(graph.adjacency[0], minlength=count) / (count - 1), "degree"
     vector = np.abs(vector)
     vector[vector < _ROUNDING] = 0.0
     return vector / np.linalg.norm(vector), "eigenvector"
 
 
-def _dominant(matrix: Any, start: Floats) -> Floats | None:
-    """Return the projection of a vector on a symmetric matrix's dominant eigenspace, scaled; None if not found."""
-    for _ in range(_ROUNDS):
-        start, converged = _lanczos(matrix, start / np.linalg.norm(start))
-        if converged:
-            return start
-    return None
+def _dominant(adjacency: Pairs, count: int) -> Floats | None:
+    """Return the projection of all ones on the dominant eigenspace, scaled; None if it is not found.
 
-
-def _lanczos(matrix: Any, start: Floats) -> tuple[Floats, bool]:
-    """Return the best approximation in the Krylov space of a unit vector, and whether it is an eigenvector."""
-    from scipy.linalg import eigh_tridiagonal  # noqa: PLC0415
-
-    size = min(_BASIS, len(start))
-    basis = np.empty((size, len(start)))
-    basis[0] = start
-    diagonal, beside = np.zeros(size), np.zeros(size)
+    When the basis is full, its best approximations of eigenvectors begin the next one (Wu and Simon, "Thick-restart
+    Lanczos method for large symmetric eigenvalue problems", 2000).
+    """
+    size = min(_BASIS, count)
+    kept = min(_KEPT, size - 1)
+    basis = np.empty((size, count))
+    basis[0] = 1 / sqrt(count)
+    small = np.zeros((size, size))
+    step = 0
     # Sums of products instead of `@`, for which BLAS would start threads that wait for the busy cores of a small
     # machine.
-    for step in range(size):
-        rest = matrix @ basis[step]
-        diagonal[step] = (basis[step] * rest).sum()
-        rest -= diagonal[step] * basis[step]
-        if step:
-            rest -= beside[step - 1] * basis[step - 1]
-        beside[step] = left = sqrt((rest * rest).sum())
+    for _ in range(_STEPS):
+        rest = _carry(adjacency, basis[step])
+        small[step, step] = (basis[step] * rest).sum()
+        for at in np.flatnonzero(small[step]):
+            rest -= small[step, at] * basis[at]
+        left = sqrt((rest * rest).sum())
         # Checked at each step, because past convergence rounding would lead out of the projection.
-        value, vector = eigh_tridiagonal(
-            diagonal[: step + 1], beside[:step], select="i", select_range=(step, step)
-        )
-        converged = left < _ROUNDING or left * abs(vector[-1, 0]) < _RESIDUAL * value[0]
-        if converged or step + 1 == size:
-            break
-        basis[step + 1] = rest / left
-    return np.einsum("i,ij", vector[:, 0], basis[: step + 1]), bool(converged)
-
-
-def divide(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
-    """Divide the notes into connected communities of high modularity, largest first, the same at each run.
-
-    Louvain's method with Leiden's refinement (Traag, Waltman and van Eck, "From Louvain to Leiden", 2019). From
-    scratch, a few new edges would move many notes. So if notes had a community in `previous`, that division is the
-    start, and is replaced only by a division from scratch that is better by 0.003 of modularity.
-    """
-    if not graph.adjacency.nnz:
-        return []
-    quality, division = _from_scratch(graph)
-    if not previous.keys().isdisjoint(graph.paths):
-        known_quality, known = _from_previous(graph, previous)
-        if quality < known_quality + _BETTER:
-            division = known
-    members: dict[int, list[str]] = {}
-    for path, community in zip(graph.paths, division, strict=True):
-        members.setdefault(community, []).append(path)
-    return sorted((tuple(group) for group in members.values()), key=lambda group: (-len(group), group))
-
-
-def _from_scratch(graph: LinkGraph) -> tuple[float, list[int]]:
-    """Return the modularity of a new division, and the community of each note."""
-    matrix, count = graph.adjacency, len(graph.paths)
-    arrays = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
-    runs = min(_RUNS, max(1, _RUNS_FOR_NOTES // count))
-    quality, found = leiden_csr(*arrays, count, iterations=_ITERATIONS, seed=_SEED, trials=runs)
-    return quality, [found[at] for at in range(count)]
-
-
-def _from_previous(graph: LinkGraph, previous: Mapping[str, int]) -> tuple[float, list[int]]:
-    """Return the same for the division that develops from `previous`; a note that is not in it starts alone."""
-    from scipy.sparse import csr_array  # noqa: PLC0415
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
-
-    count = len(graph.paths)
-    group = np.array([previous.get(path, -at) for at, path in enumerate(graph.paths, 1)])
-    rows, columns = np.repeat(np.arange(count), np.diff(graph.adjacency.indptr)), graph.adjacency.indices
-    within = group[rows] == group[columns]
-    inner = csr_array((np.ones(within.sum()), (rows[within], columns[within])), shape=(count, count))
-    # Split groups that fell apart here, because leiden would do it in random order; it takes numbers for positions,
-    # so they must have no gaps.
-    _, start = connected_components(inner, directed=False)
-    # Numbers as names instead of paths, because Rust requires Unicode and a path need not be Unicode.
-    names = [str(at) for at in range(count)]
-    pairs = zip(rows[rows < columns].tolist(), columns[rows < columns].tolist(), strict=True)
-    quality, found = leiden(
-        [(names[one], names[other], 1.0) for one, other in pairs],
-        starting_communities=dict(zip(names, start.tolist(), strict=True)),
-        iterations=_ITERATIONS,
-        seed=_SEED,
-    )
-    # leiden leaves out notes without an edge.
-    return quality, [found.get(name, -at) for at, name in enumerate(names, 1)]
+        values, vectors = np.linalg.eigh(small[: step + 1, : step + 1])
+        if left < _ROUNDING or left * abs(vectors[-1, -1]) < _RESIDUAL * values[-1]:
+            return np.asarray(np.einsum("i,ij", vectors[:, -1], basis[: step + 1]))
+        step += 1
+        if step < size:
+            small[step, step - 1] = left
+        else:
+            step = kept
+            basis[:kept] = np.einsum("ik,ij->kj", vectors[:, -kept:], basis)
+            small[:] = 0
+            small[range(kept), range(kept)] = values[-kept:]
+            small[kept, :kept] = left * vectors[-1, -kept:]
+        basis[step] = rest / left
+    return None

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pipelines.child import Child
 
 if TYPE_CHECKING:
@@ -34,8 +32,7 @@ def louvain(graph: LinkGraph, child: Child, seconds: float = inf) -> list[tuple[
         if spent >= seconds:
             raise TookTooLongError
 
-    matrix = graph.adjacency
-    rows, columns = np.repeat(np.arange(len(graph.paths)), np.diff(matrix.indptr)), matrix.indices
+    rows, columns = graph.adjacency
     once = rows < columns
     pairs = list(zip(rows[once].tolist(), columns[once].tolist(), strict=True))
     groups: list[list[int]] = []

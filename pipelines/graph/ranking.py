@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import isclose
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import inf, isclose
 
 from pipelines.cache.graph import RankedBy, StoredGraph
 from pipelines.child import Child
 from pipelines.errors import ChildDiedError
-from pipelines.graph.centrality import label_communities
+from pipelines.graph.centrality import Divide, LinkGraph, Ranks, label_communities, rank_notes
+from pipelines.graph.louvain import TookTooLongError, louvain
 from pipelines.model import Domain
 from pipelines.store import Cache
-
-if TYPE_CHECKING:
-    from pipelines.graph.centrality import Divide, LinkGraph, Ranks
 
 # Tolerates another machine's rounding; a damaged rank is off by far more.
 _CLOSE = 1e-6
 
 
-# How long Louvain's method, which is pure Python, may take. A graph that takes longer is divided by Leiden's.
+# How long Louvain's method, which is pure Python, may take if Leiden's, which then divides the graph, is installed.
 _LOUVAIN_SECONDS = 10.0
 _AGAIN_SECONDS = 24 * 3600.0
 
@@ -39,41 +37,69 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
 
     If Louvain's method fails or takes longer than ten seconds, Leiden's is used. Louvain's is not tried again on a
-    graph that took longer before it has fewer links, or a day has passed: the machine may have been busy.
+    graph that took longer before it has fewer links, or a day has passed: the machine may have been busy. Where
+    Leiden's is not installed, Louvain's may take any time, and if it fails, the communities stay as they are.
     """
-    from pipelines.graph.centrality import divide  # noqa: PLC0415 - compiled libraries, slow to load
-    from pipelines.graph.louvain import TookTooLongError, louvain  # noqa: PLC0415
-
     stored, before = cache.graph.read(), cache.graph.ranked_by()
     slow_pairs, slow_at = (before.slow_pairs or 0, before.slow_at) if before else (0, 0.0)
-    used, problem = domain.communities, None
+    settings, used, problem = _settings(domain), domain.communities, None
+    has_leiden = _has_leiden()
+    if used == "leiden" and not has_leiden:
+        used = "louvain"
+        problem = (
+            f"{domain.slug}: its communities are by Louvain's method, as Leiden's is not installed;"
+            " `pip install 'everindex[leiden]'` brings it"
+        )
 
     def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
-        nonlocal slow_pairs, slow_at, used, problem
-        pairs = graph.adjacency.nnz // 2
-        if used == "louvain" and (pairs < slow_pairs or time.time() - slow_at > _AGAIN_SECONDS):
+        nonlocal slow_pairs, slow_at, settings, used, problem
+        pairs = graph.adjacency[0].size // 2
+        may_be_fast = pairs < slow_pairs or time.time() - slow_at > _AGAIN_SECONDS
+        if not has_leiden or (used == "louvain" and may_be_fast):
             try:
-                groups = louvain(graph, child or Child(), _LOUVAIN_SECONDS)
+                groups = louvain(graph, child or Child(), _LOUVAIN_SECONDS if has_leiden else inf)
             except TookTooLongError:
                 slow_pairs, slow_at = pairs, time.time()
             except ChildDiedError as error:
+                settings = ""  # no domain's, so that it is retried
+                instead = "by Leiden's method" if has_leiden else "those of before"
                 problem = (
-                    f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is"
+                    f"{domain.slug}: its communities are {instead}, as Louvain's failed ({error}); it is"
                     " retried when links change, and after ten minutes"
                 )
             else:
                 slow_pairs, slow_at = 0, 0.0
                 return groups
+        if not has_leiden:
+            return _as_before(graph, previous)
         used = "leiden"
-        return divide(graph, previous)
+        return _leiden(graph, previous)
 
     found = _rank(stored, domain, _communities(cache.graph.read_ranks()), divided)
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     ranks = [(path, *row) for path, row in _rows(found).items()]
-    settings = _settings(replace(domain, communities=used) if problem else domain)
     by = RankedBy(settings, found.centrality_by, used, slow_pairs, slow_at)
     cache.graph.write_ranks(stored.generation, ranks, labels, by)
     return RankingResult(len(ranks), problem)
+
+
+def _has_leiden() -> bool:
+    return find_spec("graspologic_native") is not None
+
+
+def _leiden(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
+    from pipelines.graph.leiden import divide  # noqa: PLC0415 - its library need not be installed
+
+    return divide(graph, previous)
+
+
+def _as_before(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """Return the communities as they are, without the notes that have no link any more."""
+    groups: dict[int, list[str]] = {}
+    for at in sorted(set(graph.adjacency[0].tolist())):
+        if (path := graph.paths[at]) in previous:
+            groups.setdefault(previous[path], []).append(path)
+    return [tuple(group) for group in groups.values()]
 
 
 def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:
@@ -83,19 +109,18 @@ def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:
 
 
 def _settings(domain: Domain) -> str:
-    return f"{domain.pagerank_over} {domain.central_over} {domain.communities}"
+    without = "" if _has_leiden() else " without leiden"
+    return f"{domain.pagerank_over} {domain.central_over} {domain.communities}{without}"
 
 
 def _rank(stored: StoredGraph, domain: Domain, previous: Mapping[str, int], divided: Divide) -> Ranks:
-    from pipelines.graph.centrality import rank_notes  # noqa: PLC0415
-
     return rank_notes(
         stored.titles,
         [(e.source, e.target, e.kind, e.count) for e in stored.edges],
         over=domain.pagerank_over,
         central_over=domain.central_over,
         previous=previous,
-        divided=divided,
+        divide=divided,
     )
 
 
@@ -113,15 +138,12 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
 
     The path is "" if a community's label differs. Raises CacheError, ChildDiedError.
     """
-    from pipelines.graph.centrality import divide  # noqa: PLC0415
-    from pipelines.graph.louvain import louvain  # noqa: PLC0415
-
     by = cache.graph.ranked_by()
     if by is None or cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
         return []
 
     def divided(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
-        return louvain(graph, Child()) if by.communities == "louvain" else divide(graph, previous)
+        return louvain(graph, Child()) if by.communities == "louvain" else _leiden(graph, previous)
 
     stored, kept = cache.graph.read(), cache.graph.read_ranks()
     found = _rank(stored, domain, _communities(kept), divided)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from pipelines.cache.cache import readable_vectors
 from pipelines.cache.leases import MAX_ATTEMPTS
-from pipelines.cache.vectors import Vector
+from pipelines.cache.vectors import KEPT, Vector
 from pipelines.documents.read import Files, Options, is_read_apart
 from pipelines.errors import (
     ApartStoppedError,
@@ -72,6 +72,21 @@ class DocumentEncoder(Protocol):
         """Return one unit vector per text: shape (len(texts), dimension)."""
 
 
+Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+"""`DocumentEncoder.encode_documents`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """What embedding by servers needs: `private` returns the paths of notes whose texts must not leave this machine.
+
+    `local` returns what encodes these, None while there is nothing.
+    """
+
+    private: Callable[[], AbstractSet[str]]
+    local: Callable[[], Encode | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Ingest:
     """The inputs for indexing a domain.
@@ -79,7 +94,8 @@ class Ingest:
     `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
     `siblings` are the other caches in use, `kept` those that another one replaced. `brake` decides on indexed notes
     whose files are gone. `apart`: notes that take long to parse are set apart for `index_apart`. `files` reads them.
-    `record` is called with what happened to each note, once it is committed.
+    `record` is called with what happened to each note, once it is committed. `remote`: the encoder asks servers, so
+    that no save waits for it.
     """
 
     domain: str
@@ -96,6 +112,7 @@ class Ingest:
     apart: bool = False
     files: Files = field(default_factory=Files)
     record: Callable[[Sequence[NoteEvent]], None] = lambda _: None
+    remote: Remote | None = None
 
 
 @dataclass(slots=True)
@@ -208,6 +225,13 @@ _ROWS_AHEAD = _TEXTS_AHEAD = 256
 _NOTES_AT_ONCE = 32
 """Notes whose vectors are attached in one transaction."""
 
+REMOTE_TEXTS, REMOTE_AT_ONCE = 64, 4
+"""How many texts a server gets in one request, and how many requests wait for answers."""
+
+_KEPT_BECAUSE = (
+    "it must not leave this machine, and no endpoint marked `local: true` can be used; its words are indexed"
+)
+
 _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
 """The hashes of some texts, and the future of their vectors."""
 
@@ -215,7 +239,8 @@ _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
 def embed_pending(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
     """Embed the next pending texts, and attach the vectors of each note whose vectors are now complete.
 
-    If `hurried`, stop after the slices in progress. Raises ModelUnavailableError.
+    If `hurried`, stop after the slices in progress. Notes that must not leave this machine, and have nothing on it
+    that embeds them, are looked at again after a minute. Raises ModelUnavailableError.
     """
     outcome = Outcome()
     rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
@@ -225,9 +250,26 @@ def embed_pending(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = la
         park_crasher(cache, rows[0], outcome, keep_words=True)
         ingest.record(outcome.events)
         return outcome
-    chosen, texts = _choose_texts(cache, rows)
+    chosen, texts, private = _choose_texts(cache, rows, ingest.remote)
+    local = ingest.remote.local() if ingest.remote and private else None
+    if private and local is None:
+        _keep(cache, private, outcome)
+        chosen = {row: own for row, own in chosen.items() if row not in private}
+        private = set()
+    open_texts = {h for row, own in chosen.items() if row not in private for h in own}
     try:
-        missing, bad = _embed(cache, ingest, texts, outcome, hurried)
+        missing, bad = _embed(
+            cache,
+            ingest,
+            {h: text for h, text in texts.items() if h in open_texts},
+            outcome,
+            hurried,
+            lambda: ingest.encoder().encode_documents,
+        )
+        if local:
+            secret = {h: text for h, text in texts.items() if h not in open_texts}
+            also_missing, also_bad = _embed(cache, ingest, secret, outcome, hurried, lambda: local)
+            missing, bad = missing | also_missing, bad or also_bad
     except ModelUnavailableError:
         cache.leases.release(list(chosen))  # it is no note's fault
         raise
@@ -241,22 +283,32 @@ def embed_pending(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = la
 
 
 def _choose_texts(
-    cache: Cache, rows: Sequence[LeasedRow]
-) -> tuple[dict[LeasedRow, Collection[str]], dict[str, str]]:
+    cache: Cache, rows: Sequence[LeasedRow], remote: Remote | None
+) -> tuple[dict[LeasedRow, Collection[str]], dict[str, str], set[LeasedRow]]:
     """Return enough rows for a batch of new texts, each with the hashes of its own, and those texts by hash.
 
-    Releases the other rows.
+    The third are the rows of notes that must not leave this machine. Releases the rows that are not returned.
     """
     texts: dict[str, str] = {}
     chosen: dict[LeasedRow, Collection[str]] = {}
-    for row in rows:
-        if len(texts) >= _TEXTS_AHEAD:
-            break
-        own = cache.vectors.pending_texts(row.path, _TEXTS_AHEAD - len(texts))
-        chosen[row] = own.keys()
-        texts |= own
+    with cache.snapshot():  # a text and whether it is private belong together
+        private = remote.private() if remote else frozenset[str]()
+        for row in rows:
+            if len(texts) >= _TEXTS_AHEAD:
+                break
+            own = cache.vectors.pending_texts(row.path, _TEXTS_AHEAD - len(texts))
+            chosen[row] = own.keys()
+            texts |= own
     cache.leases.release(rows[len(chosen) :])
-    return chosen, texts
+    return chosen, texts, {row for row in chosen if row.path in private}
+
+
+def _keep(cache: Cache, rows: Collection[LeasedRow], outcome: Outcome) -> None:
+    """Leave notes without vectors for now, because nothing may embed them."""
+    with cache.transaction():
+        for row in rows:
+            cache.leases.postpone(row, KEPT, _KEPT_BECAUSE, counted=False)
+    outcome.postponed += len(rows)
 
 
 def _embed(
@@ -265,29 +317,41 @@ def _embed(
     texts: Mapping[str, str],
     outcome: Outcome,
     hurried: Callable[[], bool],
+    encoder: Callable[[], Encode],
 ) -> tuple[set[str], BadVectorError | None]:
     """Embed and store texts, one slice after another.
 
-    Return the hashes of those that are not stored, and the error of a bad vector, if any.
+    Return the hashes of those that are not stored, and the error of a bad vector, if any. Raises
+    ModelUnavailableError if none could be stored.
     """
     bad: BadVectorError | None = None
-    began = time.monotonic()
+    gone: ModelUnavailableError | None = None
+    began, before = time.monotonic(), len(outcome.embedded)
     known = _known_elsewhere(cache, ingest, texts)
     cache.vectors.store(known)
     new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
-    with closing(_slices(ingest, new, hurried)) as slices:
+    slices = _slices(new, lambda: gone is not None or hurried(), encoder, is_remote=ingest.remote is not None)
+    with closing(slices):
         for hashes, vectors in slices:
             try:
                 cache.vectors.store(dict(zip(hashes, vectors.result(), strict=True)))
                 outcome.embedded.update(hashes)
             except BadVectorError as error:
                 bad = error
-    outcome.embedding_ms = ms_since(began)
+            except ModelUnavailableError as error:
+                gone = error  # the slices that were begun may have their vectors, which were paid for
+    outcome.embedding_ms += ms_since(began)
+    if gone and len(outcome.embedded) == before:
+        raise gone
     return texts.keys() - known.keys() - outcome.embedded, bad
 
 
 def _slices(
-    ingest: Ingest, texts: Mapping[str, str], hurried: Callable[[], bool]
+    texts: Mapping[str, str],
+    hurried: Callable[[], bool],
+    encoder: Callable[[], Encode],
+    *,
+    is_remote: bool,
 ) -> Generator[_Slice, None, None]:
     """Yield slices of texts whose vectors are being computed, one slice ahead; start no more if `hurried`.
 
@@ -295,17 +359,20 @@ def _slices(
     model takes seconds for what a small one does at once, while a save may be waiting.
     """
     ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
-    count, last = _FIRST_SLICE, time.monotonic()
+    count, at_once = (REMOTE_TEXTS, REMOTE_AT_ONCE) if is_remote else (_FIRST_SLICE, _SLICES_AT_ONCE)
+    last = time.monotonic()
     begun: deque[_Slice] = deque()
-    with ThreadPoolExecutor(_SLICES_AT_ONCE) as encoders:
+    with ThreadPoolExecutor(at_once) as encoders:
         while ordered or begun:
-            while ordered and len(begun) < _SLICES_AT_ONCE:
+            while ordered and len(begun) < at_once:
                 hashes, ordered = ordered[:count], ordered[count:]
-                encode = ingest.encoder().encode_documents
+                encode = encoder()
                 begun.append((hashes, encoders.submit(encode, [texts[h] for h in hashes])))
             yield begun.popleft()
             if hurried():
                 ordered = []
+            if is_remote:
+                continue
             began, last = last, time.monotonic()
             if last - began < _SLICE_SECONDS:
                 count = min(2 * count, _LARGEST_SLICE)
@@ -403,7 +470,7 @@ def _known_elsewhere(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> 
     """Return the vectors of those texts that another cache with the same model has."""
     found: dict[str, Vector] = {}
     for path in chain(ingest.siblings(), ingest.kept()) if texts else ():
-        found |= readable_vectors(path, cache.meta, texts.keys() - found.keys())
+        found |= readable_vectors(path, cache.meta, texts.keys() - found.keys(), cache.vectors.probes())
         if len(found) == len(texts):
             break
     return found
@@ -427,13 +494,14 @@ class _Prepared:
 def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     """Index the newest pending saves, each with its vectors in one commit.
 
-    A note's vectors stay pending if the batch has more new texts than a slice, or while the model loads, so that no
-    save waits for them, nor for a model that is broken.
+    A note's vectors stay pending if the batch has more new texts than a slice, while the model loads, or if servers
+    embed, so that no save waits for them, nor for a model that is broken.
     """
     outcome = Outcome()
     rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, "saves")
     prepared = _prepare_all(cache, ingest, rows, outcome)
-    missing = _missing_texts(cache, prepared) if ingest.encoder_ready() else {}
+    at_once = ingest.remote is None and ingest.encoder_ready()
+    missing = _missing_texts(cache, prepared) if at_once else {}
     vectors: Mapping[str, Vector] = {}
     # Despite a bad vector the words are committed; the later vector stage parks the note with the error.
     with suppress(BadVectorError, ModelUnavailableError):

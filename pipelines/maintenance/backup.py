@@ -92,10 +92,10 @@ class Manifest(_ManifestModel):
         return caches
 
 
-# Work folders of backups and restores, and the removal of those left behind by killed runs.
+# Work folders of backups, restores and comparisons, and the removal of those left behind by killed runs.
 
 
-_PREFIXES = (".backup-", ".restore-", ".salvage-")
+_PREFIXES = (".backup-", ".restore-", ".salvage-", ".compare-")
 _OUTSIDE = "outside"
 # Upper bound on the time between creating a folder and locking it.
 _YOUNG_SECONDS = 10.0
@@ -106,7 +106,7 @@ _BESIDE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 @contextmanager
 def work_folder(state: Path, purpose: str) -> Iterator[Path]:
-    """Create a folder in the state folder for one run of `backup`, `restore` or `salvage`; delete it at the end.
+    """Create a folder in the state folder for a `backup`, `restore`, `salvage` or `compare`; delete it at the end.
 
     It is locked while the run lives.
     """

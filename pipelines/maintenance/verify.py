@@ -35,6 +35,7 @@ Kind = Literal[
     "words",
     "vector",
     "sentences",
+    "second",
     "rank",
     "ledger",
     "orphan",
@@ -219,6 +220,10 @@ def _check_derived(slug: str, cache: SqliteCache, registry: Registry) -> Iterato
     for text_hash in check.sentence_drift(cache, _count_sentences):
         yield Difference(
             slug, "sentences", "", f"text {text_hash[:12]}: the vectors of its sentences are incomplete"
+        )
+    for text_hash in check.second_drift(cache):
+        yield Difference(
+            slug, "second", "", f"text {text_hash[:12]}: its vector by a second model is missing or wrong"
         )
     domain = registry.get(slug)
     for path in rank_drift(cache, domain) if domain and not counters else ():

@@ -28,7 +28,7 @@ from pipelines.search.excerpts import (
     split_sentences,
     whole_sentences,
 )
-from pipelines.search.fusion import Found, stage
+from pipelines.search.fusion import Found, SecondOpinion, stage
 from pipelines.search.rank import Source, depth_for
 from pipelines.search.vectors import quantize
 from pipelines.store import Cache
@@ -185,6 +185,65 @@ def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
     return done
 
 
+# A second model ranks the best notes again: by vectors of passages, prepared likewise, or by reading both together.
+
+
+_SECOND_DEPTH, _PAIRS_DEPTH = 50, 20
+
+
+def prepare_second(cache: Cache, model: str, encode: Encode, enough: Callable[[], bool]) -> int:
+    """Encode texts that wait for the second model as passages, and store that, until `enough`; return how many."""
+    done = 0
+    while texts := cache.second.pending(_TEXTS_AT_ONCE):
+        # As for sentences, what has no vector is not retried for ever.
+        quantized = {text_hash: np.empty(0, np.int8) for text_hash in texts}
+        with suppress(BadVectorError):
+            quantized |= zip(texts, quantize(encode(list(texts.values())))[0], strict=True)
+        cache.second.keep(model, quantized)
+        done += len(texts)
+        if enough():
+            break
+    return done
+
+
+def no_opinion(why: str) -> SecondOpinion:
+    """Return the opinion of a model that cannot be asked now."""
+    return SecondOpinion(lambda _: None, _SECOND_DEPTH, why)
+
+
+def by_vectors(cache: Cache, model: str, question: Callable[[], Vector | None]) -> SecondOpinion:
+    """Return the opinion by the prepared vectors of a second model; it has none while any of them is missing.
+
+    To encode passages while a question waits would take too long.
+    """
+
+    def scores(ids: Sequence[int]) -> dict[int, float] | None:
+        known = cache.second.of_chunks(model, ids)
+        asked = question() if len(known) == len(ids) else None
+        if asked is None:
+            return None
+        there = {chunk: vector for chunk, vector in known.items() if len(vector) == len(asked)}
+        return dict(zip(there, _cosines(np.stack(list(there.values())), asked), strict=True)) if there else {}
+
+    waits = (
+        "passages still get their vectors"
+        if cache.meta.embeds
+        else "notes found by words alone have no vectors"
+    )
+    return SecondOpinion(scores, _SECOND_DEPTH, f"{waits} by {model}")
+
+
+def by_pairs(cache: Cache, score: Callable[[Sequence[str]], Sequence[float] | None]) -> SecondOpinion:
+    """Return the opinion by a cross-encoder: `score` rates texts with the question, None while it fails."""
+
+    def scores(ids: Sequence[int]) -> dict[int, float] | None:
+        texts = {chunk: row.text for chunk, row in cache.passages.chunk_rows(ids).items()}
+        found = score(list(texts.values()))
+        return None if found is None else dict(zip(texts, found, strict=True))
+
+    return SecondOpinion(scores, _PAIRS_DEPTH, "the cross-encoder failed (the log says why)")
+
+
 def _cosines(quantized: Quantized, question: Vector) -> list[float]:
     vectors = quantized.astype(np.float32)
     found: list[float] = (vectors @ question / np.linalg.norm(vectors, axis=1)).tolist()
@@ -192,9 +251,12 @@ def _cosines(quantized: Quantized, question: Vector) -> list[float]:
 
 
 class SentenceVectors:
-    """The vectors of the last 20,000 sentences, by one model. Safe to use from several threads."""
+    """The vectors of the last 20,000 sentences, by one model. Safe to use from several threads.
 
-    def __init__(self, encode: Encode, clock: Callable[[], float] = time.monotonic) -> None:
+    Without `encode`, only sentences that are prepared have similarities.
+    """
+
+    def __init__(self, encode: Encode | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._encode = encode
         self._clock = clock
         self._kept: OrderedDict[str, npt.NDArray[np.float16]] = OrderedDict()
@@ -212,7 +274,9 @@ class SentenceVectors:
                 if new and self._clock() >= deadline:
                     return None
             try:
-                if new:
+                if new and self._encode is None:
+                    return None
+                if new and self._encode:
                     self._keep(new, self._encode(new))
             except (BadVectorError, ModelUnavailableError):
                 return None

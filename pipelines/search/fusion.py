@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -78,8 +78,9 @@ class NoteHit:
     has one), `fused`; of source files `symbol` (0.5 to 1: how well the question names the chunk's), `symbols`,
     `filenames`, `references`, `imported`; `decay` (a factor), `decayed`; `attention` (0 to 1), `attended`; with the
     graph `votes`, `walk` or `value`, `pagerank` and `centrality` (from 0 to 1), `recency` and `reranked`; `called`,
-    and if the note's name has words of the question `name_share` (0 to 1); if the question names a note or a symbol
-    `titled`, and for that note `named`, for the symbol's file `defined`: its share of the best.
+    and if the note's name has words of the question `name_share` (0 to 1); by a second model `second` (its score) and
+    `rescored`; if the question names a note or a symbol `titled`, and for that note `named`, for the symbol's file
+    `defined`: its share of the best.
     """
 
     path: str
@@ -122,10 +123,73 @@ class Found:
     around: tuple[str, str] = ("", "")
 
 
+# Notes that were chosen lately, and those that a second model rates higher, move up.
+
+
+def lift_attended(hits: Sequence[NoteHit], attention: Mapping[str, float], amount: float) -> list[NoteHit]:
+    """Add `amount` of the best score, times its attention, to each note that was chosen; return the best hit first.
+
+    Attention counts up to 1, that of one choice just now: else notes that lead because they were chosen would be
+    chosen because they lead, and so on.
+    """
+    most = amount * max((hit.score for hit in hits), default=0.0)
+    lifted = []
+    for hit in hits:
+        share = min(1.0, attention.get(hit.path, 0.0))
+        signals = {"attention": most * share} if share else {}
+        lifted.append(hit.after(signals, attention=share or None, attended=hit.score + most * share))
+    return sorted(lifted, key=lambda hit: -hit.score)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What a second model says of chunks: `scores` by id, as far as it can say; None: not now, which `why` explains.
+
+    `depth` is the number of hits that it can rank in time.
+    """
+
+    scores: Callable[[Sequence[int]], Mapping[int, float] | None]
+    depth: int
+    why: str
+
+
+def rescored(
+    hits: Sequence[NoteHit], opinion: SecondOpinion, depth: int, weight: float
+) -> list[NoteHit] | None:
+    """Order the best `depth` hits by `weight * score + (1 - weight) * second`; None where the model says nothing.
+
+    Both are scaled to lie between 0 and 1 among these hits, and what comes of them to the range of their scores, so
+    that the hits stay before all others. A hit that the model says nothing of has its own score twice.
+    """
+    first, others = hits[:depth], hits[depth:]
+    found = opinion.scores([hit.chunk_id for hit in first])
+    if not found:
+        return None
+    own = _scaled({hit.chunk_id: hit.score for hit in first})
+    second = own | _scaled(found)
+    lowest, highest = min(hit.score for hit in first), max(hit.score for hit in first)
+    again = []
+    for hit in first:
+        share = weight * own[hit.chunk_id] + (1.0 - weight) * second[hit.chunk_id]
+        score = lowest + share * (highest - lowest)
+        again.append(hit.after({"rerank": score - hit.score}, second=found.get(hit.chunk_id), rescored=score))
+    again.sort(key=lambda hit: -hit.scores["rescored"])
+    return [*again, *(hit.after({}, rescored=hit.score) for hit in others)]
+
+
+def _scaled(scores: Mapping[int, float]) -> dict[int, float]:
+    """Return scores as shares of their range; all equal: 1."""
+    lowest, highest = min(scores.values()), max(scores.values())
+    return {
+        item: (score - lowest) / (highest - lowest) if highest > lowest else 1.0
+        for item, score in scores.items()
+    }
+
+
 # Measure how long the stages of an answer take: timed where the work is done, collected by the caller.
 
 
-STAGES = ("encode", "knn", "words", "fusion", "decay", "graph", "excerpts")
+STAGES = ("encode", "knn", "words", "fusion", "decay", "graph", "rerank", "excerpts")
 """In the order in which an answer passes through them."""
 
 

@@ -1,4 +1,4 @@
-"""The signals in order: two retrievers and sentences, fused; source files, decay, attention, graph, and names.
+"""The signals in order: retrievers and sentences, fused; source files, decay, attention, graph, second model, names.
 
 `SIGNALS` is the table of them. Each leaves its number on the hit.
 """
@@ -25,10 +25,13 @@ from pipelines.search.bm25 import WordPostings, WordsFound, read_words
 from pipelines.search.code import FEWEST, AskedSymbols, SymbolNames, add_imported, ask_symbols, lift_filenames
 from pipelines.search.fusion import (
     NoteHit,
+    SecondOpinion,
     Signals,
     best_first,
     convex_combination,
+    lift_attended,
     reciprocal_rank_fusion,
+    rescored,
     stage,
 )
 from pipelines.search.names import (
@@ -140,21 +143,6 @@ Attended = Callable[[Collection[str], Domain], Mapping[str, float]]
 def unattended(_paths: Collection[str], _domain: Domain) -> Mapping[str, float]:
     """Return an empty result: no note was chosen."""
     return {}
-
-
-def lift_attended(hits: Sequence[NoteHit], attention: Mapping[str, float], amount: float) -> list[NoteHit]:
-    """Add `amount` of the best score, times its attention, to each note that was chosen; return the best hit first.
-
-    Attention counts up to 1, that of one choice just now: else notes that lead because they were chosen would be
-    chosen because they lead, and so on.
-    """
-    most = amount * max((hit.score for hit in hits), default=0.0)
-    lifted = []
-    for hit in hits:
-        share = min(1.0, attention.get(hit.path, 0.0))
-        signals = {"attention": most * share} if share else {}
-        lifted.append(hit.after(signals, attention=share or None, attended=hit.score + most * share))
-    return sorted(lifted, key=lambda hit: -hit.score)
 
 
 # Layer 2: an author's older notes count less, by their position among the candidates.
@@ -396,8 +384,8 @@ class Source:
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
     `names` are the names of its notes, and `symbols` those of its source files, read when first needed. `hidden`:
     notes that the asker must not see, whose names, words and links do not count; `only` is without their chunks.
-    `attended` tells how much attention notes have, `tags` returns the vocabulary's names (`names.equivalents`). The
-    signals `without` which it is asked do not count.
+    `attended` tells how much attention notes have, `tags` returns the vocabulary's names (`names.equivalents`), and
+    `second` what a second model says of chunks. The signals `without` which it is asked do not count.
     """
 
     domain: Domain
@@ -411,6 +399,7 @@ class Source:
     attended: Attended = unattended
     tags: Callable[[], OtherNames] = dict
     symbols: SymbolNames = field(default_factory=SymbolNames)
+    second: SecondOpinion | None = None
     without: frozenset[str] = frozenset()
 
     def weight(self, signal: str) -> float:
@@ -729,6 +718,14 @@ def _by_words_of_names(candidates: Candidates, hits: list[NoteHit], _weight: flo
     return lift_by_words(hits, shares) if shares else None
 
 
+@stage("rerank")
+def _by_second_model(candidates: Candidates, hits: list[NoteHit], _weight: float) -> list[NoteHit] | None:
+    second, domain = candidates.source.second, candidates.source.domain
+    if second is None or not hits:
+        return None
+    return rescored(hits, second, domain.rerank_depth or second.depth, domain.rerank_weight)
+
+
 def _name_shares(source: Source, question: Question, paths: Collection[str]) -> dict[str, float]:
     """Return how nearly each of these notes is what the question asks for, by the words of its best name."""
     words = terms_of(question.asked)
@@ -787,6 +784,9 @@ _TABLE = (
     ),
     Signal("recency", lambda domain: domain.decay.recency_boost_amount),
     Signal("name_words", _always, _by_words_of_names, "called", ("name_share",)),
+    Signal(
+        "rerank", lambda domain: float(bool(domain.rerank_model)), _by_second_model, "rescored", ("second",)
+    ),
     Signal("names", _always, layer="named", parts=("named", "defined"), score="titled"),
 )
 SIGNALS: Mapping[str, Signal] = {one.name: one for one in _TABLE}

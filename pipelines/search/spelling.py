@@ -1,16 +1,20 @@
-"""Correct the misspelt words of a question by the words of the notes."""
+"""Correct the misspelt words of a question by those of the notes, and the values of its filters by those in use."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, takewhile
 
 from rapidfuzz.distance import OSA
 
+from pipelines.filters import Filters, fold
 from pipelines.notes.lexical import LexicalQuery, fold_letters, index_tokens, telling_words
 from pipelines.question import MOST_TERMS, Question
 from pipelines.search.rank import Source
+from pipelines.store import Cache
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 # A word of a question that may be misspelt: letters alone, without a sign that means something.
@@ -94,3 +98,59 @@ def _stems_near(stems: Sequence[str], word: str) -> list[str]:
     return sorted(
         (stem for stem in near if near[stem] <= most), key=lambda stem: (near[stem], -len(stem), stem)
     )[:_MOST_STEMS]
+
+
+# Folders, tags and kinds that a filter names and no note has, each with the one that was probably meant.
+
+
+_CLAUSES = {
+    "folder": "no note is in the folder {}",
+    "tag": "no note has the tag {}",
+    "kind": "no note is of the kind {}",
+}
+_NESTED = ("folder", "tag")
+_LONGEST = 4_096  # characters of a value
+_ALIKE = 3  # a value that is alike is not longer than this times the wanted one
+
+
+def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Filters) -> list[str]:
+    """Return a clause for each folder, tag and kind of the filters, also nested ones, that no note has.
+
+    With a cache come the paths that are hidden. Raises CacheError.
+    """
+    wanted: dict[str, tuple[str, ...]] = {"folder": (), "tag": (), "kind": ()}
+    for one in _required(filters):
+        for name, values in (("folder", one.folders), ("tag", one.tags), ("kind", one.kinds)):
+            wanted[name] += values
+    longest = {
+        name: min(_LONGEST, _ALIKE * max(map(len, values), default=0)) for name, values in wanted.items()
+    }
+    in_use: dict[str, dict[str, str]] = {name: {} for name in wanted}
+    if any(longest.values()):
+        for cache, hidden in caches:
+            for name, value, _ in cache.filters.values_in_use(dict.fromkeys(wanted, _LONGEST), hidden):
+                in_use[name] |= {fold(one): one for one in _levels(name, value, longest[name])}
+    return [
+        _clause(name, value, in_use[name])
+        for name, values in wanted.items()
+        for value in values
+        if value not in in_use[name]
+    ]
+
+
+def _required(filters: Filters) -> Iterator[Filters]:
+    """Yield filters and those nested in them, without the negated ones."""
+    yield filters
+    for one in (*filters.scopes, *filters.either):
+        yield from _required(one)
+
+
+def _levels(name: str, value: str, longest: int) -> Iterator[str]:
+    """Yield a value and what contains it, as far as they may be alike to what is wanted."""
+    levels = accumulate(value.split("/"), "{}/{}".format) if name in _NESTED else iter([value])
+    return takewhile(lambda level: len(level) <= longest, levels)
+
+
+def _clause(name: str, value: str, in_use: dict[str, str]) -> str:
+    near = difflib.get_close_matches(value, in_use, 1)
+    return _CLAUSES[name].format(value) + (f"; did you mean {in_use[near[0]]}?" if near else "")

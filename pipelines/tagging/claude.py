@@ -97,11 +97,14 @@ class HaikuProposer:
     def __init__(
         self, api_key: str, *, model: str = NEWEST_HAIKU, base_url: str | None = None, timeout_s: float = 60.0
     ) -> None:
-        import anthropic  # noqa: PLC0415 - takes a second, and is needed only with a key
-
+        self.model = model
+        self._client: Any = None
+        try:
+            import anthropic  # noqa: PLC0415 - takes a second, and is needed only with a key
+        except ImportError:
+            return
         # At debug level the client logs whole requests, but a note's text must never go into logs.
         logging.getLogger("anthropic").setLevel(logging.WARNING)
-        self.model = model
         self._key = api_key
         self._anthropic = anthropic
         self._client = anthropic.Anthropic(
@@ -114,6 +117,10 @@ class HaikuProposer:
         They may include tags that the note already has. Raises ProposerBusyError if a later try may succeed,
         ProposerError if the operator has to change something first.
         """
+        if self._client is None:
+            raise ProposerError(
+                "Claude cannot be asked, its client is not installed; install everindex[claude]"
+            )
         active = [entry for entry in taxonomy.entries if entry.status == "active"]
         if not active:
             return ProposerAnswer((), 0.0)
@@ -139,7 +146,8 @@ class HaikuProposer:
 
     def close(self) -> None:
         """Close the connections that are kept alive."""
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
     def _ask(self, note: PromptText, active: Sequence[TagEntry]) -> Any:
         """Return the API's unchecked answer. Raises ProposerError, ProposerBusyError."""

@@ -18,6 +18,7 @@ from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.domains import Registry
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
 from pipelines.model import Domain, Note, Suggestion, Taxonomy, as_iso
+from pipelines.notes.lexical import telling_words
 from pipelines.notes.markdown import read_note
 from pipelines.notes.privacy import may_leave
 from pipelines.state.tags import OPERATOR, Looked, Outcome, Proposals
@@ -38,6 +39,7 @@ _FACTORS = _CHANCE.integers(1, 2**32 - 1, _SIZE, dtype=np.uint64)
 _SUMMANDS = _CHANCE.integers(0, 2**32 - 1, _SIZE, dtype=np.uint64)
 _STILL_THE_SAME = 0.5
 _NOT_SKETCHED = b""
+_HASHED = 1024  # places among which the words of a text are spread, where no model makes a vector of it
 ANOTHER = "the note changed by more than half since it was proposed"
 """Why an accepted tag waits again."""
 
@@ -237,16 +239,28 @@ class _Examination:
 def fit_local(
     cache: SqliteCache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
 ) -> LocalProposer:
-    """Fit the local proposer to a domain's current index; `encode` embeds documents."""
+    """Fit the local proposer to a domain's current index; `encode` embeds documents.
+
+    In a domain without a model, notes that share words are similar.
+    """
+    encode = encode if cache.meta.embeds else lambda texts: [word_vector(text) for text in texts]
     active = [entry for entry in taxonomy.entries if entry.status == "active"]
     vectors = encode([tag_text(entry) for entry in active]) if active else []
     notes = [
-        EmbeddedNote(path, title, text, mean_vector(own), tags)
+        EmbeddedNote(path, title, text, mean_vector(own if cache.meta.embeds else [word_vector(text)]), tags)
         for path, title, tags, text, own in cache.notes.weighed()
     ]
     return LocalProposer.fit(
         taxonomy, notes, {entry.tag: vector for entry, vector in zip(active, vectors, strict=True)}
     )
+
+
+def word_vector(text: str) -> Vector:
+    """Return the words of a text as a vector (Weinberger et al., "Feature Hashing", ICML 2009); zeros: none."""
+    vector = np.zeros(_HASHED, np.float32)
+    for word in telling_words(text):
+        vector[zlib.crc32(word.encode(errors="surrogatepass")) % _HASHED] += 1
+    return vector / max(np.float32(1), np.linalg.norm(vector))
 
 
 def propose(
@@ -384,6 +398,8 @@ def _paid(
 def _local(context: ProposalContext, note: Note, reason: str | None = None) -> _Examination:
     body = note.text[note.body_start : note.body_end]
     # The vector of a note without text is that of its names.
-    vector = mean_vector(context.cache.notes.vectors_of(note.path)) if body.strip() else None
+    cache = context.cache
+    own = cache.notes.vectors_of(note.path) if cache.meta.embeds else [word_vector(body)]
+    vector = mean_vector(own) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
     return _Examination("proposed", context.local().propose(weighed, context.domain.threshold), LOCAL, reason)

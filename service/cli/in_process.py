@@ -81,7 +81,9 @@ class _RouteRequest:
 
     def question(self) -> Question:
         """Return the question, read; it is no parameter any more."""
-        return read_question(self.named.pop("q", None) or "", self.filters)
+        return read_question(
+            self.named.pop("q", None) or "", self.filters, rerank=self.named.pop("rerank", None)
+        )
 
 
 # Below, each route loads its own use case: to load all of them takes longer than to answer.
@@ -91,7 +93,7 @@ def _search(view: View, asked: _RouteRequest) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
     logging.getLogger(View.__module__).setLevel(logging.ERROR)
     question, also = asked.question(), asked.named.pop("also", ())
-    others = [read_question(one, asked.filters) for one in also]
+    others = [read_question(one, asked.filters, rerank=question.rerank) for one in also]
     found = view.search(question, asked.named.pop("k"), also=others, **asked.named)
     answer = found.model_dump(mode="json")
     answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(view.resources)

@@ -48,7 +48,7 @@ _SECTIONS = {
             "service",
             "index",
             "reembed",
-            "caches",
+            "models",
             "verify",
             "backup",
             "restore",

@@ -1,17 +1,18 @@
-"""The commands that need no service: index, reembed, caches, verify, backup, restore and config."""
+"""The commands that need no service: index, reembed, models, verify, backup, restore and config."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.errors import EverindexError, NotFoundError
-from service.cli.console import complain, out, print_json
+from pipelines.errors import EverindexError, NotFoundError, NotRunningError
+from service.cli.console import complain, err, out, print_json
 from service.cli.naming import about_note, in_vault
 from service.cli.options import (
     PATH,
@@ -26,6 +27,9 @@ from service.cli.options import (
     vault_option,
 )
 from service.usecases.text import counted
+
+if TYPE_CHECKING:
+    from service.usecases.maintenance import StoredIndex
 
 app = click.Group()
 
@@ -146,6 +150,8 @@ def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
         with IndexProgress(out) as bar:
             done = rebuild_caches(resources, bar.show)
     else:
+        for line in resources.chosen_by_language():
+            out.say(line)
         with only_one(resources.place.state), IndexProgress(out) as bar:
             done = index_once(resources, bar.show)
     for line in done:
@@ -208,32 +214,142 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
 
 
 @app.command()
+@click.argument("model", metavar="[FOLDER | MODEL]", required=False, help="Load this model, and time it.")
 @vault_option
 @state_option
-@click.option("--remove", is_flag=True, help="Delete them.")
+@click.option("--remove", is_flag=True, help="Delete the indexes that are not in use.")
 @json_option
-def caches(vault: Path | None, state: Path | None, *, remove: bool, as_json: bool) -> None:
-    """List the indexes that are no longer in use, which `reembed` and `index --rebuild` keep.
+def models(model: str | None, vault: Path | None, state: Path | None, *, remove: bool, as_json: bool) -> None:
+    """List the indexes with their models, and models that work; or check one.
 
-    Switching back to the model and context of one of them embeds nothing.
+    `reembed` and `index --rebuild` keep the index that they replace: switching back to its model and context embeds
+    nothing. A model that is named here and is not on this machine is downloaded.
     """
-    from service.usecases.maintenance import kept_caches, remove_kept_caches  # noqa: PLC0415
-
-    resources = resources_of(options_given(vault, state))
-    kept = remove_kept_caches(resources) if remove else kept_caches(resources)
-    if as_json:
-        print_json([asdict(one) | {"path": str(one.path)} for one in kept])
-        return
-    for one in kept:
-        what = f"{one.model}, context {one.context or 'off'}" if one.model else "cannot be read"
-        out.say(f"{one.size / 1e6:>9,.1f} MB  {one.path.name}  {what}")
-    total = f"{sum(one.size for one in kept) / 1e6:,.1f} MB"
-    if not kept:
-        out.say("every index is in use")
+    given = options_given(vault, state)
+    if model is not None:
+        if remove or given:
+            raise click.UsageError("a model is checked by itself; leave out the other options")
+        _check_model(model, as_json=as_json)
     elif remove:
-        out.say(f"{total} freed")
+        _remove_kept(given, as_json=as_json)
     else:
-        out.say(f"{total} in all; `everindex caches --remove` deletes them")
+        _list_models(given, as_json=as_json)
+
+
+def _list_models(given: dict[str, Any], *, as_json: bool) -> None:
+    from pipelines.embedding.models import KNOWN_MODELS, is_installed, prefixes_of  # noqa: PLC0415
+    from service.usecases.maintenance import stored_indexes  # noqa: PLC0415
+
+    try:
+        stored = stored_indexes(resources_of(given))
+    except NotRunningError:
+        stored = []  # no vault is meant: the models that work are the same for all
+    if as_json:
+        known = [
+            asdict(one) | {"prefixes": prefixes_of(one.name), "installed": is_installed(one.name)}
+            for one in KNOWN_MODELS
+        ]
+        print_json({"stored": list(map(_as_json, stored)), "known": known})
+        return
+    _print_stored(stored)
+    if size := sum(one.size for one in stored if not one.in_use):
+        out.say(f"{_megabytes(size)} are not in use; `everindex models --remove` deletes them")
+    if stored:
+        out.say("")
+    _print_known()
+
+
+def _remove_kept(given: dict[str, Any], *, as_json: bool) -> None:
+    from service.usecases.maintenance import remove_kept  # noqa: PLC0415
+
+    removed = remove_kept(resources_of(given))
+    if as_json:
+        print_json({"removed": list(map(_as_json, removed))})
+        return
+    _print_stored(removed)
+    freed = _megabytes(sum(one.size for one in removed))
+    out.say(f"{freed} freed" if removed else "every index is in use")
+
+
+def _as_json(one: StoredIndex) -> dict[str, Any]:
+    return asdict(one) | {"path": str(one.path)}
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _print_stored(stored: Sequence[StoredIndex]) -> None:
+    """Print a line per index: size, whether it is in use, vectors, file, model and context."""
+    width = max((len(one.path.name) for one in stored), default=0)
+    for one in stored:
+        use = "in use" if one.in_use else "kept"
+        vectors = "" if one.vectors is None else counted(one.vectors, "vector")
+        what = one.model or "cannot be read"
+        if one.context not in (None, "off"):
+            what += f", context {one.context}"
+        out.say(f"{_megabytes(one.size):>11}  {use:<6}  {vectors:>15}  {one.path.name:<{width}}  {what}")
+
+
+def _print_known() -> None:
+    """Print a line per known model, with its name last so that it is never cut, and what the columns mean."""
+    from pipelines.embedding.models import KNOWN_MODELS, NO_MODEL, is_installed, prefixes_of  # noqa: PLC0415
+
+    prefixes: dict[tuple[str, str], int] = {}
+    out.say(
+        f"{'BEIR':>5} {'size':>8} {'vector':>6} {'tokens':>6}  {'licence':<10}  {'languages':<13}  model",
+        "bold",
+    )
+    for one in KNOWN_MODELS:
+        size = f"{one.megabytes:,} MB" if one.megabytes else ""
+        figures = f"{one.ndcg or '':>5} {size:>8} {one.dimension or '':>6} {one.window or '':>6}"
+        name = one.name
+        if any(pair := prefixes_of(one.name)):
+            name += f" [{prefixes.setdefault(pair, len(prefixes) + 1)}]"
+        if is_installed(one.name):
+            name += " (words alone)" if one.name == NO_MODEL else " (installed)"
+        out.say(f"{figures}  {one.licence:<10}  {one.languages:<13}  {name}")
+    for pair, number in prefixes.items():
+        out.say(f"[{number}] Everindex writes {_described(*pair)}", "dim")
+    sources = ", ".join(dict.fromkeys(one.source for one in KNOWN_MODELS if one.source))
+    out.say(
+        f"BEIR: mean nDCG@10 in percent over its English sets, published at {sources}; that of multilingual-e5-small"
+        " is measured with weights of 32 bits, and here they have 4",
+        "dim",
+    )
+    out.say("vector: its length; tokens: how many of a text a model reads", "dim")
+    out.say("`everindex models MODEL`, or a folder instead of its name, checks a model and times it", "dim")
+
+
+def _described(question: str, passage: str) -> str:
+    """Return the prefixes of a model in words."""
+    both = (question, "question"), (passage, "passage")
+    return ", ".join(f"{prefix!r} before a {text}" for prefix, text in both if prefix) or "none"
+
+
+def _check_model(model: str, *, as_json: bool) -> None:
+    from pipelines.embedding.check import check_model  # noqa: PLC0415
+    from pipelines.embedding.models import find_model  # noqa: PLC0415
+
+    with err.status(f"Timing {model} ..."):
+        found = check_model(find_model(model), os.cpu_count() or 1)
+    info = found.info
+    if as_json:
+        print_json(asdict(found) | {"info": asdict(info) | {"folder": str(info.folder)}})
+        return
+    out.say(f"{info.name} in {info.folder}")
+    out.say(
+        f"  vectors of length {info.dimension:,}, all finite; reads {counted(info.window, 'token')} of a text"
+    )
+    out.say(f"  prefixes: {_described(info.query_prefix, info.passage_prefix)}")
+    for one in found.speeds:
+        how = f"{one.library}, {one.precision}, {one.device}"
+        out.say(f"  {how}: {one.texts_per_s:.3g} texts/s, {one.ms_per_question:.3g} ms for a question")
+    if found.agreement is not None:
+        out.say(f"  both give the same vectors (lowest cosine {found.agreement:.5f})")
+    out.say(
+        f"`everindex eval --compare embedding={model}` measures what it is worth on your own questions", "dim"
+    )
 
 
 @app.command()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,7 +224,8 @@ def _since(source: dict[str, Any]) -> str:
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from service.usecases.explain import Judged
+    from service.usecases.explain import AskAnew, Judged
+    from workers.resources import Resources
 
 
 _MOST_NAMED = 5
@@ -241,7 +244,8 @@ _MOST_NAMED = 5
     "settings",
     multiple=True,
     metavar="SETTING=VALUE",
-    help="Measure what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated).",
+    help="Measure what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated)."
+    " embedding=FOLDER, or a model's name, indexes the vault with that model first.",
 )
 @json_option
 def evaluate(
@@ -251,6 +255,7 @@ def evaluate(
 
     Without options: the measures after each step of an answer, and the questions that lost most.
     """
+    from pipelines.domains import with_setting  # noqa: PLC0415
     from pipelines.search.evaluate import read_judged  # noqa: PLC0415
     from service.usecases.explain import compare, measure_steps, not_indexed  # noqa: PLC0415
 
@@ -258,11 +263,18 @@ def evaluate(
     view = view_of(given)
     judged: Judged = {query: (query, of) for query, of in read_judged(view.resources.root).items()}
     missing = not_indexed(view, judged)
-    with err.status(f"Asking {counted(len(judged), 'question')} ..."):
-        if layers or settings:
-            answer = asdict(compare(lambda: view_of(given), judged, layers, settings))
-        else:
-            answer = asdict(measure_steps(view, judged))
+    named = {one: [part.strip() for part in one.split("=", 1)] for one in settings}
+    models = {one: parts[1] for one, parts in named.items() if parts[0] == "embedding" and parts[1:] > [""]}
+    plain = [one for one in settings if one not in models]
+    for one in plain:
+        with_setting(view.resources.registry(), one)  # a wrong one is refused before an index is made
+    with ExitStack() as kept:
+        others = _indexed(models, view.resources, kept)
+        with err.status(f"Asking {counted(len(judged), 'question')} ..."):
+            if layers or settings:
+                answer = asdict(compare(lambda: view_of(given), judged, layers, plain, others))
+            else:
+                answer = asdict(measure_steps(view, judged))
     if as_json:
         print_json(answer | {"not_indexed": missing})
         return
@@ -271,6 +283,23 @@ def evaluate(
     else:
         _print_steps(answer)
     _print_missing(missing)
+
+
+def _indexed(models: Mapping[str, str], resources: Resources, kept: ExitStack) -> dict[str, AskAnew]:
+    """Index the vault with each model, by its setting; return what asks these indexes, which `kept` removes."""
+    from service.cli.progress import IndexProgress  # noqa: PLC0415
+    from service.usecases.explain import indexed_with  # noqa: PLC0415
+
+    others = {}
+    for setting, model in models.items():
+
+        def tell(seconds: float | None, model: str = model) -> None:
+            minutes = "" if seconds is None else f", about {max(1, round(seconds / 60))} min"
+            err.say(f"indexing the vault with {model}{minutes}")
+
+        with IndexProgress(err) as bar:
+            others[setting] = kept.enter_context(indexed_with(resources, model, tell, bar.show))
+    return others
 
 
 def _layers(given: str | None) -> list[str]:

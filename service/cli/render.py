@@ -145,6 +145,8 @@ def about(answer: dict[str, Any], shown: int) -> str:
         tail += f"; by word only: {index['model_problem']}"
     elif not (is_list or index["model_ready"]):
         tail += "; by word only, the model is loading"
+    elif index.get("by_words") and not is_list:
+        tail += "; by words"
     return tail
 
 
@@ -162,6 +164,8 @@ def _what_answers(answer: dict[str, Any], shown: int) -> str:
         tail += "; there are more, which a higher -k shows"
     if filters := answer.get("filters"):
         tail += f"; filters: {as_phrase(filters)}"
+    if why := answer.get("not_reranked"):  # a service that was started before an upgrade says nothing of it
+        tail += f"; not ranked again: {why}"
     if answer["results"] and answer["match"]:
         tail += f"; {_MATCHES[answer['match']]}"
     return tail
@@ -253,7 +257,7 @@ def print_status(
         passages = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{passages} not searched by meaning yet{eta}")
     elif facts.get("refining"):
-        console.print("until every sentence has its vector, close notes may change places in answers")
+        console.print("until all vectors are prepared, close notes may change places in answers")
     _print_methods(
         console, {slug: one["methods"] for slug, one in facts["domains"].items() if one.get("methods")}
     )

@@ -115,7 +115,8 @@ def _check(settings: Settings) -> None:
     for line in resources.refused_models():
         out.say(line, "yellow")
     resources.check_models()
-    resources.caches()
+    for line in resources.chosen_by_language():
+        out.say(line)
 
 
 def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:

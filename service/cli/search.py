@@ -46,6 +46,9 @@ class _Nth(click.IntRange):
 @vault_option
 @state_option
 @click.option("--explain", is_flag=True, help="Show how each layer ranked each note.")
+@click.option(
+    "--rerank/--no-rerank", default=None, help="Whether second models of the domains rank the notes again."
+)
 @click.option("--all", "every", is_flag=True, help="Also show copies, and notes that are not answers.")
 @click.option(
     "--open",
@@ -65,6 +68,7 @@ def search(
     state: Path | None,
     *,
     explain: bool,
+    rerank: bool | None,
     every: bool,
     opened: int | None,
     as_json: bool,
@@ -78,7 +82,9 @@ def search(
         return
     question = question_of(query)
     client = client_of(given)
-    answer = client.call("GET", "/search", filters, q=question, k=k, explain=explain, fold=not every)
+    answer = client.call(
+        "GET", "/search", filters, q=question, k=k, explain=explain, fold=not every, rerank=rerank
+    )
     if as_json:
         print_json(answer)
     else:

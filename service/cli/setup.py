@@ -182,6 +182,10 @@ def _print_plan(seen: Survey, choices: Choices, files: Sequence[PlannedFile]) ->
     read = "" if seen.read == len(seen.notes) else f"; the tags of the newest {seen.read:,} were read"
     out.say(f"{seen.root}: {counted(len(seen.notes), 'note')}{read}")
     _print_documents(seen.without(choices.ignored))
+    if seen.languages.need_multilingual:
+        out.say(
+            f"{seen.languages.described()}: a domain of such notes gets the multilingual model (docs/models.md)."
+        )
     for file in files:
         if file.exists:
             out.say(f"{file.path} exists, and stays as it is.", "dim")

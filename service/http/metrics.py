@@ -75,6 +75,7 @@ class Facts(Collector):
         yield from self._memory()
         yield from self._worked_on()
         yield from self._tags()
+        yield from self._endpoints()
         yield from self._processes()
         yield from self._files()
 
@@ -208,6 +209,32 @@ class Facts(Collector):
         )
         sent.add_metric([], notes)
         yield from (proposals, spend, limit, sent)
+
+    def _endpoints(self) -> Iterator[Metric]:
+        since = "since midnight, UTC."
+        requests = GaugeMetricFamily(
+            "everindex_endpoint_requests_today",
+            f"Requests to endpoints that embed, {since}",
+            labels=["server", "result"],
+        )
+        texts = GaugeMetricFamily(
+            "everindex_endpoint_texts_today",
+            f"Texts that endpoints embedded {since}",
+            labels=["server", "model", "place"],
+        )
+        spend = GaugeMetricFamily("everindex_embedding_spend_today_dollars", f"Spent on endpoints {since}")
+        limit = GaugeMetricFamily(
+            "everindex_embedding_spend_limit_dollars", "Daily limit on spending for endpoints."
+        )
+        today = self._operations.endpoints_today()
+        for one in today:
+            name, failed = one.use.endpoint, one.use.failures
+            requests.add_metric([name, "done"], one.use.requests - failed)
+            requests.add_metric([name, "failed"], failed)
+            texts.add_metric([name, one.model, "first" if one.is_first else "fallback"], one.use.texts)
+        spend.add_metric([], sum(one.use.dollars for one in today))
+        limit.add_metric([], self._operations.resources.settings.embedding_usd_a_day)
+        yield from (requests, texts, spend, limit)
 
     def _processes(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("everindex_processes", "Live processes by role.", labels=["role"])

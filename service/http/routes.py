@@ -143,21 +143,21 @@ def _add_ranked(app: FastAPI, view: View) -> None:
         offset: Annotated[int, Query(ge=0, le=FARTHEST_OFFSET)] = 0,
         fold: bool = True,
         also: Annotated[list[Phrasing], Query(max_length=MOST_PHRASINGS)] = [],  # noqa: B006 - FastAPI copies it
+        rerank: bool | None = None,
     ) -> SearchAnswer:
         """Find notes by meaning and by exact word; one hit per note, best first, with the layers if requested.
 
         `offset` skips the first results; `fold=false` lists copies as hits; each `also` is another phrasing of the
-        question, whose best 50 results are merged with its own. Every other parameter is a
-        filter: domain, folder, tag, author, kind, format, since, until, community, has, section, path, title,
-        file, min_similarity, property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under
-        that name. A minus before the name (`-tag=draft`) leaves out the notes that pass. Operators in the question
-        (`tag:moat`, `-kind:note`) are filters, too.
+        question, whose best 50 results are merged with its own; `rerank` says whether second models rank again.
+        Every other parameter is a filter: domain, folder, tag, author, kind, format, since, until, community, has,
+        section, path, title, file, min_similarity, property.<name>, and scope, which stands for the filters that
+        `_scopes.yaml` has under that name. A minus before the name (`-tag=draft`) leaves out the notes that pass.
+        Operators in the question (`tag:moat`, `-kind:note`) are filters, too.
         """
-        filters = filters_in(request, view.resources.root, "q", "k", "explain", "offset", "fold", "also")
-        others = [read_question(one, filters) for one in also]
-        return view.search(
-            read_question(q, filters), k, explain=explain, offset=offset, fold=fold, also=others
-        )
+        own = ("q", "k", "explain", "offset", "fold", "also", "rerank")
+        filters = filters_in(request, view.resources.root, *own)
+        question, *others = (read_question(one, filters, rerank=rerank) for one in (q, *also))
+        return view.search(question, k, explain=explain, offset=offset, fold=fold, also=others)
 
     @app.get("/explain")
     def explain_note(
@@ -177,10 +177,13 @@ def _add_asked_by_body(app: FastAPI, view: View) -> None:
         A filter is a key with a value or a list of values: `{"q": "moats", "path": ["A.md", "B.md"]}`.
         """
         filters = filters_of(view.resources.root, asked.filters)
+        question, *others = (
+            read_question(one, filters, rerank=asked.rerank) for one in (asked.q, *asked.also)
+        )
         return view.search(
-            read_question(asked.q, filters),
+            question,
             asked.k,
-            also=[read_question(one, filters) for one in asked.also],
+            also=others,
             explain=asked.explain,
             offset=asked.offset,
             fold=asked.fold,

@@ -152,6 +152,9 @@ class Search(Paged, Filtered):
         Field(max_length=MOST_PHRASINGS, description="other phrasings of the question, merged with it"),
     ] = []
     limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10
+    rerank: Annotated[
+        bool | None, Field(description="whether second models rank the notes again; leave it out as a rule")
+    ] = None
 
 
 class Context(Filtered):
@@ -607,7 +610,7 @@ def freshness_of(index: IndexState) -> Freshness:
     return Freshness(
         behind=index.pending,
         vectors_pending=index.vectors_pending,
-        by_meaning=index.model_ready and index.model_problem is None,
+        by_meaning=index.model_ready and index.model_problem is None and not index.by_words,
         generation=index.generation,
         unavailable=index.failed,
     )

@@ -50,12 +50,14 @@ _DEEPER = "few notes are near: `traverse` with this question and deep=true may f
 def search(library: Library, asked: Search) -> NotesFound:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
-    question, *also = (read_question(one, library.filters(asked)) for one in (asked.query, *asked.also))
+    filters = library.filters(asked)
+    question, *also = (read_question(one, filters, rerank=asked.rerank) for one in (asked.query, *asked.also))
     answer = library.view.search(question, asked.limit, offset=turn.offset, also=also)
     generation = answer.index.generation
     after = turn.offset + asked.limit
     more = answer.more and after <= FARTHEST_OFFSET
     hints = [_DEEPER] if answer.deep_available and not turn.offset else []
+    hints += [f"not ranked again: {answer.not_reranked}"] if answer.not_reranked else []
     return NotesFound(
         match=answer.match,
         freshness=freshness_of(answer.index),

@@ -371,7 +371,8 @@ class Health(BaseModel):
     vectors_pending: int
     attention: bool = Field(description="whether the notes that you choose are recorded")
     refining: bool = Field(
-        description="sentences still get their vectors, so that the order of close notes may change"
+        description="sentences, or passages for a second model, still get their vectors, so that the order of close"
+        " notes may change"
     )
     last_reconcile: dict[str, Any] | None
     watcher: dict[str, Any] | None = Field(

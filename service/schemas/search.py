@@ -78,13 +78,17 @@ class IndexState(BaseModel):
     model_ready: bool = Field(
         description="false while the model loads; until then, search compares words only"
     )
+    by_words: bool = Field(
+        default=False,
+        description="these domains have no model (`embedding: none`): search compares words only",
+    )
     failed: dict[str, str] = Field(description="domains that cannot be searched now, each with the reason")
     generation: str = Field(
         "", description="changes whenever notes, links or vectors change, and when the model is loaded"
     )
     refining: bool = Field(
-        description="sentences still get their vectors, so that the order of close notes may change; false for those"
-        " who do not see all notes"
+        description="sentences, or passages for a second model, still get their vectors, so that the order of close"
+        " notes may change; false for those who do not see all notes"
     )
     waits: str | None = Field(description="why saves cannot be indexed now; null: they can")
     model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
@@ -202,7 +206,7 @@ class SearchAnswer(BaseModel):
         filters=[
             {"filter": "tag", "values": ["moat"], "negated": False, "alternative": False, "written": "tag:moat"}
         ],
-        took_ms=14.2, index=INDEX_EXAMPLE, reason=None, did_you_mean=None,
+        took_ms=14.2, index=INDEX_EXAMPLE, reason=None, did_you_mean=None, not_reranked=None,
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
@@ -242,6 +246,10 @@ class SearchAnswer(BaseModel):
         None,
         description="the question with misspelt words, which no note has, as notes spell them; null: there are none",
     )
+    not_reranked: str | None = Field(
+        None,
+        description="why a second model does not rank notes again that should; null: it does, or none should",
+    )
 
 
 Value = str | bool | int | float
@@ -264,6 +272,9 @@ class SearchRequest(BaseModel):
     offset: int = Field(0, ge=0, le=FARTHEST_OFFSET)
     fold: bool = True
     also: list[Phrasing] = Field([], max_length=MOST_PHRASINGS, description="other phrasings of the question")
+    rerank: bool | None = Field(
+        None, description="whether second models rank notes again; null: those that take no longer than usual"
+    )
 
     @property
     def filters(self) -> list[tuple[str, str]]:

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pipelines.cache.notes import Private, Rules
+from pipelines.cache.notes import Private
 from pipelines.errors import CacheError, DomainNotFoundError, FilterError
 from pipelines.formats import is_wanted
 from pipelines.model import Domain, Privacy
-from pipelines.notes.privacy import compared, is_private_place
+from pipelines.notes.privacy import is_private_place
 from pipelines.vault import files
 from workers.resources import Resources
 
@@ -57,12 +57,7 @@ class Audience:
         owner = registry.get(domain)
         if owner is None:
             raise DomainNotFoundError(domain, [one.slug for one in registry.domains])
-        folder = _folder(owner)
-        nested = (_folder(one) for one in registry.domains if one is not owner)
-        rules = Rules(
-            compared(owner.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
-        )
-        return owner, resources.reader(owner).notes.private(rules)
+        return owner, resources.reader(owner).notes.private(resources.privacy_rules(owner))
 
     def require_communities(self, domain: str) -> None:
         """Refuse to tell of communities where a note is hidden: they are made of all notes and their links.
@@ -116,10 +111,6 @@ class Audience:
     def _indexed(resources: Resources, slug: str, paths: Collection[str]) -> set[str]:
         owner = resources.registry().get(slug)
         return set(resources.reader(owner).notes.names(paths)) if owner else set()
-
-
-def _folder(domain: Domain) -> str:
-    return f"{domain.path}/" if domain.path else ""
 
 
 OWNER = Audience()

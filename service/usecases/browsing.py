@@ -15,6 +15,7 @@ from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_
 from pipelines.formats import format_of
 from pipelines.notes.links import types_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
+from pipelines.search.spelling import unknown_values
 from service.schemas.notes import (
     Facet,
     ListAnswer,
@@ -25,7 +26,7 @@ from service.schemas.notes import (
     SuggestedNote,
 )
 from service.schemas.search import SearchHit
-from service.usecases.search import View, unknown_values
+from service.usecases.search import View
 from service.usecases.status import on_disk
 
 # The notes that pass filters, all of them, without a question.

@@ -247,6 +247,7 @@ _MOST_WAITERS = 2
 
 _WAITERS = threading.BoundedSemaphore(_MOST_WAITERS)
 _NO_WORKER = "no worker runs; it is indexed when one does (`everindex up`)"
+_STARTING_SECONDS = 10.0
 _QUEUED = "it waits on the queue"
 _CROWDED = f"it waits on the queue; {_MOST_WAITERS} requests wait for an answer already, so this one does not"
 _LATE = "a worker has not finished it yet; `GET /why/<path>` says when it has"
@@ -298,8 +299,15 @@ class IndexRequests:
 
     def _outcome(self, domain: Domain, key: str, request: str, until: float) -> tuple[IndexState, str | None]:
         """Wait for a worker until a moment of the monotonic clock; return how far the note is, and why no further."""
-        if held_up := self._held_up(domain):
-            return "queued", held_up
+        while held_up := self._held_up(domain):
+            # A service that was just started answers before its worker has reported.
+            if (
+                held_up != _NO_WORKER
+                or self._resources.running_s > _STARTING_SECONDS
+                or time.monotonic() >= until
+            ):
+                return "queued", held_up
+            time.sleep(_LOOK_SECONDS)
         try:
             is_quiet = wait_for_answer(self._resources.state(), LOOKED_AT, request, until)
         except WorkerTimeoutError:
@@ -377,7 +385,7 @@ def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
         state, reason = done or ("pending", row.error if row else None)
         answer = _answered(resources, file, state, reason, began)
     refine(resources, file.domain, cache)
-    prepare_sentences(resources, cache)
+    prepare_sentences(resources, file.domain, cache)
     return answer
 
 

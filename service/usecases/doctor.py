@@ -25,7 +25,16 @@ from pipelines import domains
 from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.endpoints import EmbeddingEndpoint
+from pipelines.embedding.models import (
+    EMBEDDED_MODEL,
+    MULTILINGUAL_MODEL,
+    NO_MODEL,
+    ModelInfo,
+    find_downloaded,
+    find_model,
+)
+from pipelines.embedding.remote import ask_dimension
 from pipelines.errors import (
     BadVectorError,
     ConfigurationError,
@@ -41,6 +50,7 @@ from pipelines.errors import (
 )
 from pipelines.formats import FORMATS, SCANNED, install_command
 from pipelines.indexing.ingest import chunking_of
+from pipelines.indexing.languages import Languages, languages_by_domain
 from pipelines.maintenance.databases import current_caches, damage, meta_of, record_ids_of, try_library
 from pipelines.model import Domain
 from pipelines.search.evaluate import QUERIES_FILE, read_judged
@@ -60,6 +70,7 @@ from service.runtime.systemd import MODULE, UnitPaths, unit_folder
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.status import MOST_SHARED_IDS, describe_change, shared_ids, storage_problem
 from service.usecases.text import counted, sharing
+from workers.endpoints import endpoints_of
 from workers.resources import GOOD_DOMAINS_FILE, chosen_chunking, recorded_model
 from workers.vault_paths import VaultPaths, remembered, was_indexed, why_not_indexed
 from workers.watchers import watchers
@@ -197,17 +208,32 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check_models(looked_at: Installation) -> Iterator[Finding]:
-    """Load each model that the settings or the vault's domains name, and compute a vector. Nothing is fetched."""
+    """Load each model that the settings or the vault's domains name, and compute a vector. Nothing is fetched.
+
+    Of a model that endpoints serve, each of them is asked for a vector.
+    """
     for name in _names(looked_at):
-        yield _examine(name, chosen=looked_at.settings.chosen_models)
+        served = endpoints_of(looked_at.settings, name)
+        yield from (_ask_endpoint(name, one) for one in served)
+        if not served:
+            yield _examine(name, chosen=looked_at.settings.chosen_models)
+
+
+def _ask_endpoint(model: str, endpoint: EmbeddingEndpoint) -> Finding:
+    """Have an endpoint embed a sentence that is no note's."""
+    try:
+        dimension = ask_dimension(model, [endpoint])
+    except ModelUnavailableError as error:
+        return warning("model", str(error).partition(", so how")[0], "start it, or correct its settings")
+    return ok("model", f"{model}: {endpoint.name} answers, {dimension} numbers per vector")
 
 
 def _names(looked_at: Installation) -> list[str]:
     """Return the models that are wanted, each once."""
-    if looked_at.settings.embedding_model:
-        return [looked_at.settings.embedding_model]
-    known = [domain.embedding or EMBEDDED_MODEL for domain in _domains_of(looked_at.root)]
-    return list(dict.fromkeys(known)) or [EMBEDDED_MODEL]
+    chosen = looked_at.settings.embedding_model
+    known = [chosen] if chosen else [domain.embedding for domain in _domains_of(looked_at.root)]
+    names = [find_model(None).name if name is None else name for name in known or [None]]
+    return [name for name in dict.fromkeys(names) if name != NO_MODEL]
 
 
 def _domains_of(root: Path | None) -> tuple[Domain, ...]:
@@ -487,13 +513,33 @@ def check_passages(looked_at: Installation) -> Iterator[Finding]:
         if meta is None:
             continue  # never indexed, or damaged, which another check says
         with suppress(ModelUnavailableError):  # likewise
-            info = recorded_model(looked_at.settings, meta.model, place.root)
+            info = recorded_model(looked_at.settings, meta, place.root)
             wanted = chosen_chunking(looked_at.settings, info, domain)
             if change := describe_change(chunking_of(meta.pipeline), wanted):
                 yield warning(
                     "passages",
                     f"{domain.slug}: {change}",
                     "run `everindex reembed`; `everindex status` says what it costs",
+                )
+
+
+def check_languages(looked_at: Installation) -> Iterator[Finding]:
+    """Say which domains have many notes in languages that the model of their index does not know."""
+    place = looked_at.place
+    known = _domains_of(place.root) if place else ()
+    if place is None or looked_at.settings.embedding_model or not known:
+        return
+    found: dict[str, Languages] = {}
+    for domain, file in zip(known, current_caches(place.state, [one.slug for one in known]), strict=True):
+        meta = meta_of(file)
+        if domain.embedding is None and meta is not None and meta.model == EMBEDDED_MODEL:
+            found = found or languages_by_domain(place.root, domains.load(place.root))
+            if found[domain.slug].need_multilingual:
+                yield warning(
+                    "languages",
+                    f"{domain.slug}: {found[domain.slug].described()}, and its model knows English",
+                    f"write `embedding: {MULTILINGUAL_MODEL}` in {domains.DOMAINS_FILE} and run `everindex reembed`, "
+                    f"or keep the model by `embedding: {EMBEDDED_MODEL}`",
                 )
 
 
@@ -702,6 +748,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_database,
     check_indexes,
     check_passages,
+    check_languages,
     check_record_ids,
     check_disk,
     check_queue,

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal
 
 from pipelines.domains import with_setting
-from pipelines.errors import CacheError
+from pipelines.embedding.check import speed_of
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.models import NO_MODEL, find_model
+from pipelines.errors import CacheError, ConfigurationError
+from pipelines.maintenance.backup import work_folder
+from pipelines.maintenance.databases import copy
 from pipelines.question import Question, read_question
 from pipelines.search.ablation import RETRIEVERS, Way, as_it_is, steps, with_settings, without
 from pipelines.search.evaluate import Figures, GainEstimate, Grades, Loss, figures, losses, mean, verdict_of
 from pipelines.search.explain import standing
+from pipelines.state.state import STATE_FILE
 from pipelines.vault import files
 from service.schemas.search import Explanation
+from service.usecases.maintenance import Progress, index_once, stored_indexes
 from service.usecases.paging import Page, followed_by
 from service.usecases.search import View, explanation, gone_because, unindexed
+from workers.resources import Resources
+from workers.vault_paths import VAULT_FILE
 
 _EVERY = sys.maxsize  # all candidates
 
@@ -127,19 +139,32 @@ def measure_steps(view: View, judged: Judged) -> Steps:
     return Steps(len(judged), means, losses(found, RETRIEVERS, _MOST_LOSSES))
 
 
+AskAnew = Callable[[], View]
+"""Open the caches and load the model, so that nothing is known from an earlier run."""
+
+
 def compare(
-    ask_anew: Callable[[], View], judged: Judged, layers: Sequence[str], settings: Sequence[str]
+    ask_anew: AskAnew,
+    judged: Judged,
+    layers: Sequence[str],
+    settings: Sequence[str],
+    others: Mapping[str, AskAnew] = MappingProxyType({}),
 ) -> EvaluationReport:
     """Compare the answers with those without each layer, and with each setting, in three cold runs.
 
-    `ask_anew` opens the caches and loads the model. Raises ConfigurationError, CacheError.
+    `others`: the settings that need another index, with what asks it. Raises ConfigurationError, CacheError.
     """
     registry = ask_anew().resources.registry()
     ways = {f"without {name}": without([name]) for name in layers}
     for setting in settings:
         ways[setting] = with_settings({domain.slug: domain for domain in with_setting(registry, setting)})
     now = datetime.now(UTC)
-    runs = [measure(ask_anew(), judged, {_AS_IT_IS: as_it_is, **ways}, now) for _ in range(RUNS)]
+    runs = []
+    for _ in range(RUNS):
+        run = measure(ask_anew(), judged, {_AS_IT_IS: as_it_is, **ways}, now)
+        for name, ask_other in others.items():
+            run |= measure(ask_other(), judged, {name: as_it_is}, now)
+        runs.append(run)
 
     scores = [
         {way: {query: one.ndcg_10 for query, one in answers.items()} for way, answers in run.items()}
@@ -156,6 +181,51 @@ def compare(
         as_it_is=mean(runs[0][_AS_IT_IS].values()),
         changes=[
             *(changed("without", name, f"without {name}") for name in layers),
-            *(changed("setting", setting, setting) for setting in settings),
+            *(changed("setting", setting, setting) for setting in (*settings, *others)),
         ],
     )
+
+
+# Index the vault with another model, to ask both indexes the same questions.
+
+
+@contextmanager
+def indexed_with(
+    resources: Resources, model: str, tell: Callable[[float | None], None], progress: Progress
+) -> Iterator[AskAnew]:
+    """Index the vault with another model; yield what asks these indexes, which are removed at the end.
+
+    The vault's own state is only read; vectors that one of its indexes has by the model are taken from there.
+    `tell` gets the seconds that it will take, None if no text has to be embedded. Raises ConfigurationError if every
+    domain has the model or endpoints serve it, ModelUnavailableError.
+    """
+    if resources.settings.endpoints_of(model):
+        raise ConfigurationError(
+            f"endpoints serve {model}, and a comparison would have them embed the whole vault; `everindex reembed`"
+            " does so, and back again embeds nothing"
+        )
+    info, place = find_model(model), resources.place
+    domains = resources.domains()
+    indexes = [one for one in stored_indexes(resources) if resources.settings.domain in (None, one.domain)]
+    if {one.model for one in indexes if one.in_use} == {info.name}:
+        raise ConfigurationError(f"every domain is indexed with {info.name}: there is nothing to compare")
+    with work_folder(place.state, "compare") as folder:
+        copy(place.state / STATE_FILE, folder / STATE_FILE)
+        shutil.copy(place.state / VAULT_FILE, folder)
+        for one in indexes:
+            (folder / one.path.name).symlink_to(one.path)
+        changed = {"vault": resources.root, "state": folder, "embedding_model": model}
+        settings = resources.settings.model_copy(update=changed)
+        other = Resources(settings, create=False)
+        for domain in domains:  # what is linked is kept from here on
+            other.state().switch_cache(domain.slug, other.state().cache_number(domain.slug) + 1)
+        seconds = None
+        if info.name not in (NO_MODEL, *(one.model for one in indexes)):
+            texts = sum(resources.reader(domain).counts().chunks for domain in domains)
+            embedder = other.embedders.bulk(info.name, lambda: texts)
+            if isinstance(embedder, Embedder):
+                # Sentences get vectors, too, and are about as many words as the passages.
+                seconds = 2 * texts / speed_of(embedder).texts_per_s
+        tell(seconds)
+        index_once(other, progress)
+        yield lambda: View(Resources(settings, create=False), wait_for_model=True)

@@ -290,9 +290,8 @@ class Traversal:
         else:
             found = explore_from(domain, cache, path, effort, **how)
         if found is None:
-            raise NotComparableError(
-                f"{path} has no vector to compare with (it is not embedded yet); ask with a question (q)",
-            )
+            why = "it is not embedded yet" if cache.meta.embeds else "its domain has `embedding: none`"
+            raise NotComparableError(f"{path} has no vector to compare with ({why}); ask with a question (q)")
         walk = _walk(domain, cache, found, effort, started, types)
         return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.cache.cache import SqliteCache, readable_sentences
+from pipelines.cache.cache import SqliteCache, readable_second, readable_sentences
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
 from pipelines.errors import (
@@ -18,6 +18,7 @@ from pipelines.errors import (
     CacheCorruptError,
     CacheError,
     CacheMissingError,
+    ModelUnavailableError,
     NotRunningError,
 )
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
@@ -36,7 +37,7 @@ from pipelines.maintenance.databases import is_damaged, salvage
 from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Counts, Domain
-from pipelines.search.find import prepare
+from pipelines.search.find import prepare, prepare_second
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import STATE_FILE
 from pipelines.vault.atomic import file_bytes
@@ -77,7 +78,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
                 f"{domain.slug}: {counted(report.held, 'deletion')} held; `everindex confirm-deletions` applies them"
             )
     for domain in resources.domains():
-        prepare_sentences(resources, resources.cache(domain))
+        prepare_sentences(resources, domain, resources.cache(domain))
     others = added(report.others for report in reports.values())
     return [*lines, *([not_asked_for(others)] if others else [])]
 
@@ -100,7 +101,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
             resources.ingest(domain, cache),
             partial(progress, domain.slug),
         )
-        prepare_sentences(resources, cache)
+        prepare_sentences(resources, domain, cache)
         date_notes(resources.root, cache, domain, resources.date_order(domain))
         lines += _rank(cache, domain)
         resources.state().switch_cache(domain.slug, number)
@@ -127,8 +128,11 @@ def refine(resources: Resources, domain: Domain, cache: SqliteCache) -> list[str
     return _rank(cache, domain) if behind else []
 
 
-def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
-    """Compute the vectors of sentences, as the service does when nothing else waits, or take another cache's."""
+def prepare_sentences(resources: Resources, domain: Domain, cache: SqliteCache) -> None:
+    """Compute vectors of sentences and by a second model, as the service does when nothing else waits.
+
+    Those that another cache has are taken from it.
+    """
     others = [*resources.siblings(cache.path), *(path for _, path in resources.kept_caches())]
     for path in others:
         pending = cache.passages.hashes_of_pending_sentences()
@@ -136,42 +140,68 @@ def prepare_sentences(resources: Resources, cache: SqliteCache) -> None:
             known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])
             cache.passages.keep_quantized(known)
     if pending := cache.passages.hashes_of_pending_sentences():
-        prepare(
-            cache,
-            resources.embedders.bulk(cache.meta.model, lambda: len(pending)).encode_queries,
-            lambda: False,
-        )
+        embedder = resources.embedders.bulk(cache.meta.model, lambda: len(pending))
+        with suppress(ModelUnavailableError):  # no endpoint may read them
+            prepare(cache, embedder.encode_queries, lambda: False)
+    second = resources.second_model(domain)
+    if second and not second.is_cross_encoder:
+        cache.second.want(second.name)
+        _prepare_second(resources, domain, cache, second.name, others)
 
 
-# Indexes that are kept when another one becomes current, so that a change can be taken back without embedding.
+def _prepare_second(
+    resources: Resources, domain: Domain, cache: SqliteCache, model: str, others: Sequence[Path]
+) -> None:
+    for path in others:
+        pending = cache.second.hashes_pending()
+        for at in range(0, len(pending), _HASHES_AT_ONCE):
+            cache.second.keep(model, readable_second(path, model, pending[at : at + _HASHES_AT_ONCE]))
+    if pending := cache.second.hashes_pending():
+        try:
+            encode = resources.embedders.bulk(model, lambda: len(pending)).encode_documents
+            prepare_second(cache, model, encode, lambda: False)
+        except ModelUnavailableError as error:  # it only orders what is found, so that the index is complete
+            resources.refuse_second(domain, error)
+
+
+# The indexes on the disk: those in use, and those kept so that a change can be taken back without embedding.
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCache:
-    """A cache that is not current. `model` and `context` are None if it cannot be read."""
+class StoredIndex:
+    """A domain's index on the disk, in use or kept. What was built is None if it cannot be read."""
 
     domain: str
     path: Path
     size: int
+    in_use: bool
     model: str | None = None
     context: str | None = None
+    vectors: int | None = None
 
 
-def kept_caches(resources: Resources) -> list[KeptCache]:
-    """Return the caches that a rebuild or a changed model left, newest first."""
-    found = []
-    for domain, path in resources.kept_caches():
-        kept = KeptCache(domain, path, sum(map(file_bytes, database_files(path))))
-        with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
-            chunking = chunking_of(cache.meta.pipeline)
-            kept = replace(kept, model=cache.meta.model, context=chunking.context if chunking else None)
-        found.append(kept)
-    return found
+def stored_indexes(resources: Resources) -> list[StoredIndex]:
+    """Return the index of each domain, then those that a rebuild or a changed model left, newest first."""
+    state = resources.state()
+    current = [(domain.slug, state.cache_path(domain.slug)) for domain in resources.registry().domains]
+    return [
+        *(_stored(domain, path, in_use=True) for domain, path in current if path.exists()),
+        *(_stored(domain, path, in_use=False) for domain, path in resources.kept_caches()),
+    ]
 
 
-def remove_kept_caches(resources: Resources) -> list[KeptCache]:
-    """Delete the caches that are not current; return them."""
-    kept = kept_caches(resources)
+def _stored(domain: str, path: Path, *, in_use: bool) -> StoredIndex:
+    stored = StoredIndex(domain, path, sum(map(file_bytes, database_files(path))), in_use)
+    with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
+        chunking = chunking_of(cache.meta.pipeline)
+        context = chunking.context if chunking else None
+        stored = replace(stored, model=cache.meta.model, context=context, vectors=cache.vectors.count())
+    return stored
+
+
+def remove_kept(resources: Resources) -> list[StoredIndex]:
+    """Delete the indexes that are not in use; return them."""
+    kept = [one for one in stored_indexes(resources) if not one.in_use]
     for one in kept:
         delete_database(one.path)
     return kept

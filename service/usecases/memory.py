@@ -132,7 +132,7 @@ class InMemory:
         return found, upto is None
 
     def _follow_vectors(self, cache: SqliteCache) -> None:
-        if not self._multiplies:
+        if not (self._multiplies and cache.meta.embeds):
             return
         quantized = self._quantized.get(cache.path)
         if quantized is None:

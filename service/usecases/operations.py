@@ -16,8 +16,9 @@ from pipelines.cache.cache import SqliteCache
 from pipelines.cache.ledger import ParkedRow
 from pipelines.errors import CacheError, CacheMissingError, NotFoundError
 from pipelines.indexing.status import unforgotten
-from pipelines.model import Domain, as_iso, iso_ago, now_iso, seconds_since
+from pipelines.model import Domain, EndpointUse, as_iso, iso_ago, now_iso, seconds_since
 from pipelines.state.attention import Attention, Chosen, How
+from pipelines.state.endpoints import EndpointUses
 from pipelines.state.jobs import NEWEST, History, Job, JobFilter, JobOrder
 from pipelines.state.note_log import NoteLog, WorkedOn
 from pipelines.state.state import EMBEDDER, EMBEDDING_SPEED, WATCHER
@@ -203,11 +204,25 @@ class Bounds:
     search_p95_s: float = 0.2
     index_bytes: float = 1e9
     dollars_a_day: float = 1
+    fallback_share: float = 0.2
     notes: int = 20
-    """A share or a mean of fewer notes says nothing."""
+    """A share or a mean of fewer notes or texts says nothing."""
 
 
 BOUNDS = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointToday:
+    """What an endpoint did today for the model that it serves; `is_first`: it is the first one of the model."""
+
+    model: str
+    is_first: bool
+    use: EndpointUse
+
+
+def _unused(name: str) -> EndpointUse:
+    return EndpointUse(name, 0, 0, 0, 0, 0.0)
 
 
 class Operations:
@@ -252,6 +267,31 @@ class Operations:
         """Return what was done in each domain in the last 24 hours."""
         return self.stores.of(NoteLog).worked_on(iso_ago(_DAY))
 
+    def endpoints_today(self) -> list[EndpointToday]:
+        """Return what the endpoints of the settings did since midnight, UTC. Raises CacheError."""
+        uses = self.stores.of(EndpointUses).of_day(now_iso()[:10])
+        endpoints = self.resources.settings.endpoints
+        first = {one.serves or one.model: one.called for one in reversed(endpoints)}
+        return [
+            EndpointToday(model, one.called == first[model], uses.get(one.called, _unused(one.called)))
+            for one in endpoints
+            for model in [one.serves or one.model]
+        ]
+
+    def _unusual_endpoints(self) -> Iterator[str]:
+        today = self.endpoints_today()
+        for model in dict.fromkeys(one.model for one in today):
+            texts = sum(one.use.texts for one in today if one.model == model)
+            others = sum(one.use.texts for one in today if one.model == model and not one.is_first)
+            if texts >= BOUNDS.notes and others > BOUNDS.fallback_share * texts:
+                yield (
+                    f"{model}: {others} of {texts} texts were embedded by another endpoint than the first today, more"
+                    f" than {BOUNDS.fallback_share:.0%}"
+                )
+        dollars = sum(one.use.dollars for one in today)
+        if dollars > BOUNDS.dollars_a_day:
+            yield f"endpoints have cost {dollars:.2f} dollars today, more than {BOUNDS.dollars_a_day:g}"
+
     def _unusual(self, domains: Sequence[DomainOverview]) -> Iterator[str]:
         """Yield a sentence for each figure that is above its bound."""
         for one in domains:
@@ -284,6 +324,7 @@ class Operations:
         _, dollars = self.stores.of(Proposals).spending.of_day(now_iso()[:10])
         if dollars > BOUNDS.dollars_a_day:
             yield f"proposals have cost {dollars:.2f} dollars today, more than {BOUNDS.dollars_a_day:g}"
+        yield from self._unusual_endpoints()
 
     def _overview_of(
         self, domain: Domain, cache: SqliteCache, saved: list[float], review_waiting: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +9,6 @@ from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
 import structlog
@@ -19,6 +17,8 @@ from pipelines import store
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.passages import NodeRow
 from pipelines.cache.vectors import Vector
+from pipelines.domains import DOMAINS_FILE
+from pipelines.embedding.models import NO_MODEL, SecondModel
 from pipelines.errors import (
     BadVectorError,
     CacheError,
@@ -27,7 +27,7 @@ from pipelines.errors import (
     ModelUnavailableError,
     NoteNotFoundError,
 )
-from pipelines.filters import Filters, fold, require_no_question
+from pipelines.filters import require_no_question
 from pipelines.indexing.reconcile import rules_of
 from pipelines.indexing.status import nothing_at, why
 from pipelines.model import Domain
@@ -35,12 +35,20 @@ from pipelines.question import Question
 from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import Excerpt
 from pipelines.search.explain import Standing, nothing_left, reason
-from pipelines.search.find import SentenceVectors, excerpts, find, find_newest
-from pipelines.search.fusion import Found, NoteHit, stage, timing
+from pipelines.search.find import (
+    SentenceVectors,
+    by_pairs,
+    by_vectors,
+    excerpts,
+    find,
+    find_newest,
+    no_opinion,
+)
+from pipelines.search.fusion import Found, NoteHit, SecondOpinion, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
-from pipelines.search.spelling import corrected
+from pipelines.search.spelling import corrected, unknown_values
 from pipelines.search.thresholds import band_of
 from pipelines.state.note_log import NoteLog, followed
 from pipelines.state.state import HELD
@@ -84,6 +92,7 @@ from workers.resources import Resources
 # The models that embed questions, as far as they are loaded.
 
 
+_MOST_TOKENS = 96  # of a question for a second model: multilingual-e5-small takes 45 ms for as many
 log = structlog.get_logger()
 
 
@@ -97,86 +106,48 @@ class QuestionModels:
 
     def has_loaded(self, model: str) -> bool:
         """Say whether the model of that name is ready to embed a question."""
-        return model in self._loaded
+        return model == NO_MODEL or model in self._loaded
 
     def load(self, models: Iterable[str]) -> None:
-        """Load those of the models that are missing. Raises ModelUnavailableError."""
-        for model in set(models) - self._loaded:
+        """Load those of the models that are missing, and try endpoints again. Raises ModelUnavailableError."""
+        for model in set(models) - {NO_MODEL}:
             # One thread: questions come one at a time, and bulk work has the other cores.
-            embedder = self._embedders.get(model, threads=1)
-            embedder.encode_query("warm up")
-            self.sentences[model] = SentenceVectors(embedder.encode_queries)
-            self._loaded.add(model)
+            embedder = self._embedders.load(model, threads=1)
+            if model not in self._loaded:
+                embedder.encode_query("warm up")
+                self.sentences[model] = SentenceVectors(self._embedders.sentence_encoder(model))
+                self._loaded.add(model)
 
     def vector(self, model: str, question: Question) -> Vector | None:
         """Return a question's vector, or None if the model is not loaded or does not work."""
         if model not in self._loaded:
             return None
         try:
-            with stage("encode"):
-                # Excluded words would draw the vector towards them.
-                return self._embedders.get(model).encode_query(question.asked)
+            # Excluded words would draw the vector towards them.
+            return self._embedders.get(model).encode_query(question.asked)
         except (BadVectorError, ModelUnavailableError) as error:
-            log.warning("a question is searched by its words alone", reason=str(error))
+            log.warning("a question is searched without a model", model=model, reason=str(error))
             if not self._embedders.has_loaded(model):
                 self._loaded.discard(model)  # `load` loads it again, or says why it cannot
             return None
 
+    def second_opinion(self, model: SecondModel, question: Question, cache: store.Cache) -> SecondOpinion:
+        """Return a second model's opinion on passages; a cross-encoder is loaded when it is first asked."""
+        if model.is_cross_encoder:
+            return by_pairs(cache, partial(self._pair_scores, model.name, question.asked))
+        if model.name not in self._loaded:
+            return no_opinion(f"{model.name} is being loaded")
+        if self._embedders.get(model.name).count_tokens([question.asked])[0] > _MOST_TOKENS:
+            return no_opinion("the question is too long to be compared in time")
+        return by_vectors(cache, model.name, partial(self.vector, model.name, question))
 
-# Folders, tags and kinds that a filter names and no note has, each with the one that was probably meant.
-
-
-_CLAUSES = {
-    "folder": "no note is in the folder {}",
-    "tag": "no note has the tag {}",
-    "kind": "no note is of the kind {}",
-}
-_NESTED = ("folder", "tag")
-_LONGEST = 4_096  # characters of a value
-_ALIKE = 3  # a value that is alike is not longer than this times the wanted one
-
-
-def unknown_values(caches: Iterable[tuple[store.Cache, Collection[str]]], filters: Filters) -> list[str]:
-    """Return a clause for each folder, tag and kind of the filters, also nested ones, that no note has.
-
-    With a cache come the paths that are hidden. Raises CacheError.
-    """
-    wanted: dict[str, tuple[str, ...]] = {"folder": (), "tag": (), "kind": ()}
-    for one in _required(filters):
-        for name, values in (("folder", one.folders), ("tag", one.tags), ("kind", one.kinds)):
-            wanted[name] += values
-    longest = {
-        name: min(_LONGEST, _ALIKE * max(map(len, values), default=0)) for name, values in wanted.items()
-    }
-    in_use: dict[str, dict[str, str]] = {name: {} for name in wanted}
-    if any(longest.values()):
-        for cache, hidden in caches:
-            for name, value, _ in cache.filters.values_in_use(dict.fromkeys(wanted, _LONGEST), hidden):
-                in_use[name] |= {fold(one): one for one in _levels(name, value, longest[name])}
-    return [
-        _clause(name, value, in_use[name])
-        for name, values in wanted.items()
-        for value in values
-        if value not in in_use[name]
-    ]
-
-
-def _required(filters: Filters) -> Iterator[Filters]:
-    """Yield filters and those nested in them, without the negated ones."""
-    yield filters
-    for one in (*filters.scopes, *filters.either):
-        yield from _required(one)
-
-
-def _levels(name: str, value: str, longest: int) -> Iterator[str]:
-    """Yield a value and what contains it, as far as they may be alike to what is wanted."""
-    levels = accumulate(value.split("/"), "{}/{}".format) if name in _NESTED else iter([value])
-    return takewhile(lambda level: len(level) <= longest, levels)
-
-
-def _clause(name: str, value: str, in_use: dict[str, str]) -> str:
-    near = difflib.get_close_matches(value, in_use, 1)
-    return _CLAUSES[name].format(value) + (f"; did you mean {in_use[near[0]]}?" if near else "")
+    def _pair_scores(self, folder: str, asked: str, texts: Sequence[str]) -> list[float] | None:
+        embedders = self._embedders
+        try:
+            return embedders.cross_encoder(folder).scores(asked, texts, embedders.threads())
+        except (BadVectorError, ModelUnavailableError) as error:
+            log.warning("a cross-encoder cannot rank notes again", reason=str(error))
+            return None
 
 
 # Reasons why a known note is not found, or not yet, or not by all.
@@ -430,6 +401,15 @@ def why_nothing(ranked: Ranked) -> str | None:
     return None
 
 
+def why_not_reranked(page: Page) -> str | None:
+    """Say why notes are not ranked again although the question or their domain asks for it."""
+    sources = page.ranked.sources
+    if page.ranked.question.rerank and all(one.domain.rerank_model is None for one in sources.values()):
+        return f"no domain that was asked has a second model (`rerank` in {DOMAINS_FILE})"
+    left = {one.domain for one in page.found} - {one.domain for one in page.found if "rescored" in one.ranks}
+    return "; ".join(f"{slug}: {one.why}" for slug in sorted(left) if (one := sources[slug].second)) or None
+
+
 def meant_by(ranked: Ranked, resources: Resources) -> str | None:
     """Return the question with its misspelt words corrected by the domains that answered.
 
@@ -437,11 +417,9 @@ def meant_by(ranked: Ranked, resources: Resources) -> str | None:
     """
     loaded = [model for model, vector in ranked.question.vectors.items() if vector is not None]
     with suppress(CacheError):
-        return (
-            corrected(_answered(ranked), ranked.question, resources.embedders.get(loaded[0]).count_tokens)
-            if loaded
-            else None
-        )
+        if loaded:
+            count_tokens = resources.embedders.get(loaded[0]).count_tokens
+            return corrected(_answered(ranked), ranked.question, count_tokens)
     return None
 
 
@@ -539,8 +517,16 @@ class View:
         return answers, failed
 
     def load_models(self) -> None:
-        """Load missing models of all caches."""
-        self._models.load(cache.meta.model for _, cache in self.readers())
+        """Load missing models of all caches, then the second models that rank their notes again."""
+        readers = self.readers()
+        self._models.load(cache.meta.model for _, cache in readers)
+        for domain, _ in readers:
+            second = self.resources.second_model(domain)
+            if second and not second.is_cross_encoder:
+                try:
+                    self._models.load([second.name])
+                except ModelUnavailableError as error:
+                    self.resources.refuse_second(domain, error)
 
     def follow_commits(self) -> None:
         """Update the data in memory from the caches whose models are loaded. Only one thread calls it."""
@@ -558,7 +544,19 @@ class View:
             return
         if self._wait and not (question.is_list or self._models.has_loaded(model)):
             self.load_models()
-        question.vectors[model] = None if question.is_list else self._models.vector(model, question)
+        with stage("encode"):
+            question.vectors[model] = None if question.is_list else self._models.vector(model, question)
+
+    def _second(self, domain: Domain, cache: SqliteCache, question: Question) -> SecondOpinion | None:
+        """Return what ranks a domain's notes again for a question, if it or its domain asks for that."""
+        if domain.rerank_model is None or question.rerank is False or question.is_list:
+            return None
+        model = self.resources.second_model(domain)
+        if model is None:
+            return no_opinion(f"{domain.rerank_model} cannot be used (`everindex status`)")
+        if model.is_cross_encoder and not question.rerank:
+            return None  # it takes longer than a question may
+        return self._models.second_opinion(model, question, cache)
 
     def search(
         self,
@@ -613,6 +611,7 @@ class View:
             took_ms=round(took * 1000, 1),
             index=index,
             reason=None if page.ranked.found else why_nothing(page.ranked),
+            not_reranked=why_not_reranked(page),
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
         )
 
@@ -671,14 +670,15 @@ class View:
             require_no_question(filters)
 
         def source(domain: Domain, cache: SqliteCache) -> Source:
-            model, held, hidden = cache.meta.model, self._in_memory, self.audience.hidden(domain.slug)
-            self._embed(question, model)
+            held, hidden = self._in_memory, self.audience.hidden(domain.slug)
+            self._embed(question, cache.meta.model)
             if filters.name_communities:
                 self.audience.require_communities(domain.slug)
-            vector = question.vectors[model]
+            vector = question.vectors[cache.meta.model]
             only = passing_chunks(cache, filters, hidden, vector)
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
-            own = Source(domain, cache, vector, only, *memory, names=names, hidden=hidden)
+            second = self._second(domain, cache, question)
+            own = Source(domain, cache, vector, only, *memory, names=names, hidden=hidden, second=second)
             tags = partial(self._vocabularies.names, domain)
             return way(
                 replace(own, attended=attended(self.resources, now), symbols=held.symbols(cache), tags=tags)
@@ -706,10 +706,10 @@ class View:
         if not models:
             raise CacheMissingError("nothing is indexed yet, so no model is known; ask again when a note is")
         (model,) = models
-        self._models.load(models)
-        embedder = self.resources.embedders.get(model)
-        encode = embedder.encode_queries if asked.question else embedder.encode_documents
-        return EmbedAnswer(model=model, vector=encode([asked.text])[0].tolist())
+        embedder = self.resources.embedders.load(model, threads=1)
+        text = asked.text
+        vector = embedder.encode_query(text) if asked.question else embedder.encode_documents([text])[0]
+        return EmbedAnswer(model=model, vector=vector.tolist())
 
     def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.
@@ -719,7 +719,8 @@ class View:
         """
 
         def ask(domain: Domain, cache: SqliteCache) -> DomainIndex:
-            return index_of(domain, cache, self.audience, ready=self._models.has_loaded(cache.meta.model))
+            ready = self._models.has_loaded(cache.meta.model)
+            return index_of(self.resources, domain, cache, self.audience, ready=ready)
 
         found, failed = self._ask(ask, slugs)
         state = describe_index(self.resources, list(found.values()), failed)

@@ -16,6 +16,7 @@ from pipelines import domains
 from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry
 from pipelines.errors import NoteError, NotFoundError, TaxonomyError, UnsafePathError
 from pipelines.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
+from pipelines.indexing.languages import Languages, languages_of
 from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import FoundFile
@@ -52,6 +53,8 @@ class SeenNote:
 class Survey:
     """The notes of a vault that no rule ignores, its domains, and how many of the notes were read for their tags.
 
+    `languages` are those of a sample of the notes.
+
     `others` are the paths of files that could be indexed, but whose format no domain names.
     """
 
@@ -59,6 +62,7 @@ class Survey:
     registry: Registry
     notes: tuple[SeenNote, ...]
     read: int
+    languages: Languages
     others: tuple[str, ...] = ()
 
     def without(self, folders: Collection[str]) -> Survey:
@@ -115,7 +119,8 @@ def survey(root: Path) -> Survey:
         SeenNote(file, _tags_of(root, file) if number < _MOST_READ else ())
         for number, file in enumerate(found)
     )
-    return Survey(root, registry, tuple(notes), min(len(found), _MOST_READ), tuple(scan.others))
+    read, languages = min(len(found), _MOST_READ), languages_of(root, found)
+    return Survey(root, registry, tuple(notes), read, languages, tuple(scan.others))
 
 
 def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ def passages_problems(resources: Resources) -> Iterator[str]:
 
 def _wanted(resources: Resources, domain: Domain, cache: SqliteCache) -> ChunkSettings:
     """Return how the settings split a domain's notes. Raises ModelUnavailableError, ConfigurationError."""
-    info = recorded_model(resources.settings, cache.meta.model, resources.root)
+    info = recorded_model(resources.settings, cache.meta, resources.root)
     return chosen_chunking(resources.settings, info, domain)
 
 
@@ -239,23 +239,30 @@ class DomainIndex(NamedTuple):
     oldest: float
     vectors: int
     ready: bool
+    embeds: bool
     generation: str
     refining: bool
 
 
-def index_of(domain: Domain, cache: SqliteCache, audience: Audience, *, ready: bool) -> DomainIndex:
+def index_of(
+    resources: Resources, domain: Domain, cache: SqliteCache, audience: Audience, *, ready: bool
+) -> DomainIndex:
     """Return how far a domain's index is behind the disk, for the notes that the asker sees. Raises CacheError.
 
     A new note counts until it is indexed, because only then its privacy is known. `ready`: the model is loaded.
     """
     if audience.sees_all:
         behind = (*cache.ledger.pending(), cache.vectors.pending())
-        return DomainIndex(*behind, ready, cache.search.generation(), cache.search.is_refining())
+        endpoints = resources.settings.endpoints_of(cache.meta.model)
+        reads_sentences = not endpoints or any(one.local for one in endpoints)
+        refining = reads_sentences and cache.search.is_refining()
+        return DomainIndex(*behind, ready, cache.meta.embeds, cache.search.generation(), refining)
     with cache.snapshot():
         hidden = audience.hidden(domain.slug)
         pending = cache.ledger.pending(audience.known_private(domain.slug))
         name = cache.search.visible_generation(hidden)
-        return DomainIndex(*pending, cache.vectors.pending(hidden), ready, name, refining=False)
+        vectors = cache.vectors.pending(hidden)
+        return DomainIndex(*pending, vectors, ready, cache.meta.embeds, name, refining=False)
 
 
 def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
@@ -266,6 +273,7 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         oldest_pending_s=round(max((one.oldest for one in states), default=0.0), 1),
         vectors_pending=sum(one.vectors for one in states),
         model_ready=all(one.ready for one in states),
+        by_words=bool(states) and not any(one.embeds for one in states),
         generation=blake2b(names.encode(), digest_size=6).hexdigest(),
         refining=any(one.refining for one in states),
         failed=failed,
@@ -450,10 +458,17 @@ def _of_waiting_notes(resources: Resources) -> Iterator[str]:
             waiting = resources.reader(domain).leases.waiting()
         except CacheError:
             continue  # its own problem says so
+        if waiting and waiting.kept:
+            yield (
+                f"{domain.slug}: {counted(waiting.kept, 'private note')} found by words only: no endpoint that may"
+                " have them can be used; mark one on this machine `local: true`"
+            )
         if waiting is None or waiting.is_leased or state.decisions.paused_since(domain.slug):
             continue
         if no_model and not waiting.words:
             continue  # the model's own problem says so
+        if not waiting.words and not waiting.vectors:
+            continue  # said above
         starved = (
             waiting.oldest_s > STARVED_SECONDS
             if waiting.words

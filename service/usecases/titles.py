@@ -16,6 +16,7 @@ from service.usecases.search import View
 from service.usecases.status import on_disk
 
 _NO_VECTORS = "the note's passages have no vectors yet; ask again when they are embedded"
+_NEVER = "the note's domain is found by words alone (`embedding: none`); choose a model and run `everindex reembed`"
 
 
 class TitleSearch:
@@ -57,7 +58,9 @@ class TitleSearch:
                 self._view.audience.require_communities(domain.slug)
         vector = mean_vector(own.notes.vectors_of(path))
         if vector is None:
-            return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
+            return SimilarAnswer(
+                path=path, results=[], count=0, reason=_NO_VECTORS if own.meta.embeds else _NEVER
+            )
         model = own.meta.model, own.meta.dimension
         results = [
             hit

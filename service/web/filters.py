@@ -98,6 +98,7 @@ TASKS = {
     "index_note": "Index a requested note",
     "drain": "Index waiting notes",
     "index_apart": "Index a large note",
+    "embed_remotely": "Embed by endpoints",
     "retry_parked": "Retry parked notes",
     "reconcile_vault": "Compare vault and index",
     "recompute_graph": "Rank notes by links",

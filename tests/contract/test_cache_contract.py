@@ -12,7 +12,7 @@ from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import RankedBy
 from pipelines.cache.leases import LEASE_SECONDS
 from pipelines.cache.schema import CacheMeta
-from pipelines.cache.vectors import VECTOR_GRACE_SECONDS
+from pipelines.cache.vectors import KEPT, VECTOR_GRACE_SECONDS
 from pipelines.errors import BadVectorError, StaleWorkError
 from pipelines.filters import parse_filters
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Chunk, FileContent, FoundFile
@@ -393,6 +393,29 @@ def test_a_note_whose_vectors_failed_can_be_parked_with_its_words(cache):
     )
 
 
+def test_a_note_that_is_kept_waits_a_minute_and_counts_as_no_vectors_that_wait(cache, clock):
+    save(cache, "a.md", "apple", embedded=False)
+    cache.leases.postpone(lease(cache, "vectors"), KEPT, "why", counted=False)
+    waiting = cache.leases.waiting()
+    assert (waiting.vectors, waiting.kept, waiting.reason, cache.vectors.pending()) == (0, 1, None, 0)
+    clock.now += 59
+    assert not cache.leases.has_pending("vectors")
+    clock.now += 2
+    assert lease(cache, "vectors").attempts == 1
+
+
+def test_a_cache_keeps_the_first_probes_and_none_beside_vectors(cache):
+    first, second = [vector_of("apple")], [vector_of("bread")]
+    assert cache.vectors.probes() == []
+    assert np.array_equal(cache.vectors.keep_probes(first), first)
+    assert np.array_equal(cache.vectors.keep_probes(second), first)
+
+
+def test_a_cache_that_has_vectors_takes_no_probes(cache):
+    cache.vectors.store({"hash of apple": vector_of("apple")})
+    assert cache.vectors.keep_probes([vector_of("apple")]) == []
+
+
 def test_nothing_waits_in_a_cache_without_pending_work(cache):
     assert cache.leases.waiting() is None
 
@@ -717,6 +740,50 @@ def test_texts_owe_the_vectors_of_their_sentences_until_these_are_stored(cache):
     cache.passages.keep_quantized({"hash of apple": sentences})
     assert cache.passages.pending_sentences(9) == {}
     assert cache.passages.quantized_of_chunks([chunk])[chunk].tolist() == sentences.tolist()
+
+
+def test_texts_wait_for_a_second_model_until_its_vectors_are_stored(cache, store):
+    save(cache, "a.md", "apple")
+    cache.second.want("another model")
+    save(cache, "b.md", "bread")
+    assert cache.second.pending(9) == {"hash of apple": "apple", "hash of bread": "bread"}
+    assert len(cache.second.pending(1)) == 1
+    (apple,), (bread,) = ids(cache, "a.md"), ids(cache, "b.md")
+    cache.second.keep(
+        "another model", {"hash of apple": np.int8([1, 2, 127]), "unknown": np.int8([1, 2, 127])}
+    )
+    assert cache.second.pending(9) == {"hash of bread": "bread"}
+    found = store.reader().second.of_chunks("another model", [apple, bread, 999])
+    assert {chunk: vector.tolist() for chunk, vector in found.items()} == {apple: [1, 2, 127]}
+    assert cache.second.of_chunks("a third model", [apple]) == {}
+
+
+def test_what_a_second_model_was_asked_for_is_kept_when_another_is_wanted(cache):
+    save(cache, "a.md", "apple", "bread")
+    apple, _ = ids(cache, "a.md")
+    cache.second.want("one")
+    cache.second.keep("one", {"hash of apple": np.int8([127])})
+    cache.second.want("two")
+    assert cache.second.pending(9).keys() == {"hash of apple", "hash of bread"}
+    cache.second.want(None)
+    assert cache.second.pending(9) == {}
+    save(cache, "b.md", "cheese")
+    assert cache.second.pending(9) == {}
+    cache.second.want("one")
+    assert cache.second.pending(9).keys() == {"hash of bread", "hash of cheese"}
+    assert cache.second.of_chunks("one", [apple])[apple].tolist() == [127]
+
+
+def test_a_state_that_waits_for_a_second_model_has_a_name_of_its_own(cache, store):
+    save(cache, "a.md", "apple")
+    cache.passages.keep_quantized({"hash of apple": np.int8([[1, 2, 3, 4]])})
+    reader = store.reader()
+    before = reader.search.generation()
+    cache.second.want("one")
+    waiting = reader.search.generation()
+    cache.second.keep("one", {"hash of apple": np.int8([127])})
+    assert len({before, waiting}) == 2
+    assert reader.search.generation() == before
 
 
 # Edges follow the links and the files

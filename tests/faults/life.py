@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded once for all children
 from huey.signals import SIGNAL_ERROR
 
-import pipelines.graph.centrality  # noqa: F401 - likewise
+import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
 from pipelines.cache.cache import SqliteCache
+from pipelines.embedding.embedder import Library
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -88,7 +87,7 @@ class FakeEmbedder:
 class FakeEmbedders(Embedders):
     """The fake model under every name."""
 
-    def get(self, model: str, threads: int | None = None) -> Any:  # noqa: ARG002 - the fake has none
+    def _get(self, model: str, threads: int | None, wanted: Library) -> Any:  # noqa: ARG002 - the fake has none
         return self._loaded.setdefault(model, FakeEmbedder(find_model(model)))
 
 
@@ -112,7 +111,7 @@ class LightResources(Resources):
 
     def before_encoding(self, step: Callable[[], object] = _do_nothing) -> None:
         for embedder in self.embedders._loaded.values():
-            embedder.before = step  # type: ignore[attr-defined]  # all are fakes
+            embedder.before = step  # type: ignore[union-attr]  # all are fakes
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None

@@ -95,6 +95,15 @@ ELSEWHERE = {
     "pipelines.cache.ledger.SqliteLedger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
     "pipelines.cache.cache.SqliteCache.transaction": "commits for others",
     "pipelines.cache.dates.SqliteDating.restate": "commits with `date_again`, which reads the dates before",
+    "pipelines.cache.vectors.SqliteSecondVectors": "a second model, whose vectors are made again: tests/service/usecases/test_search_second.py",
+    **dict.fromkeys(
+        (
+            "pipelines.cache.vectors.SqliteVectors.keep_probes",
+            "pipelines.indexing.ingest._keep",
+            "pipelines.state.endpoints",
+        ),
+        "the life has no endpoints: tests/workers/test_endpoints.py",
+    ),
     "pipelines.cache.graph.SqliteGraph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     "service.usecases.operations.Parked.retry": "asks for a retry: the life retries a parked note through the ledger",

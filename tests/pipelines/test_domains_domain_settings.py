@@ -215,3 +215,22 @@ def test_an_order_of_dates_is_a_list_of_names(value):
 
 def test_an_unknown_kind_of_date_is_refused():
     assert "unknown key" in refusal("a: {dates: {published: [date]}}")
+
+
+def test_a_second_model_has_the_source_documents_weight_and_as_many_notes_as_it_can_rank():
+    (domain,) = parse("a: {rerank: {model: multilingual-e5-small}}")
+    assert (domain.rerank_model, domain.rerank_depth, domain.rerank_weight) == (
+        "multilingual-e5-small",
+        None,
+        0.0,
+    )
+    (domain,) = parse("a: {rerank: {model: x/y, depth: 30, weight: 0.85}}")
+    assert (domain.rerank_model, domain.rerank_depth, domain.rerank_weight) == ("x/y", 30, 0.85)
+    assert parse("a: {}")[0].rerank_model is None
+
+
+@pytest.mark.parametrize(
+    "stated", ["model: ''", "depth: 1", "depth: 201", "weight: 1.1", "weight: true", "modell: x"]
+)
+def test_what_no_second_model_can_do_is_refused(stated):
+    assert "a.rerank." in refusal(f"a: {{rerank: {{{stated}}}}}")

@@ -47,6 +47,8 @@ def test_a_setting_means_what_it_means_in_the_file(registry):
         ("vocabulary=0.3", {"vocabulary": 0.3}),
         ("graph.mode=walk", {"graph_mode": "walk"}),
         ("graph.restart=0.5", {"walk_restart": 0.5}),
+        ("rerank.weight=0.85", {"rerank_weight": 0.85}),
+        ("rerank.depth=20", {"rerank_depth": 20}),
         ("rrf.absent=penalty", {"rrf": RankFusion("penalty")}),
         ("rrf.usage=0.2", {"rrf": RankFusion(usage=0.2)}),
         ("rrf.names=0.6", {"rrf": RankFusion(names=0.6)}),

@@ -403,3 +403,69 @@ def test_an_inbox_is_a_folder_of_the_vault(folder):
 def test_an_inbox_outside_of_the_vault_or_hidden_is_refused(folder):
     with pytest.raises(ValidationError, match="relative to the vault"):
         Settings(inbox=folder)
+
+
+# Endpoints
+
+
+ENDPOINT = '{"url": "https://api.example.org/v1", "model": "m", "key": "sk-secret"}'
+
+
+def test_endpoints_are_tables_of_the_file_and_json_in_the_environment(monkeypatch):
+    toml('[[endpoints]]\nurl = "http://localhost:11434/"\nkind = "ollama"\nmodel = "bge-m3"\nlocal = true\n')
+    (one,) = Settings().endpoints
+    assert (one.called, one.url, one.kind, one.local) == (
+        "localhost:11434",
+        "http://localhost:11434",
+        "ollama",
+        True,
+    )
+    monkeypatch.setenv("EVERINDEX_ENDPOINTS", f"[{ENDPOINT}]")
+    (one,) = Settings().endpoints
+    assert one.called == "api.example.org"
+    assert Settings().endpoints_of("m") == [one]
+    assert Settings().endpoints_of("other") == []
+
+
+def test_the_keys_of_endpoints_are_shown_nowhere(monkeypatch):
+    monkeypatch.setenv("EVERINDEX_ENDPOINTS", f"[{ENDPOINT}]")
+    assert provenance(Settings(), {})["endpoints"] == ("api.example.org (m)", "environment")
+    assert "sk-secret" not in repr(Settings())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('[{"url": "http://x/v1", "model": "m", "key": "sk-secret"}]', "table 1, url: has to be an https://"),
+        ('[{"url": "https://a:sk-secret@x/v1", "model": "m"}]', "table 1, url: has to be an https://"),
+        (
+            '[{"url": "https://x/v1", "model": "m", "kye": "sk-secret"}]',
+            "table 1, kye: there is no such setting",
+        ),
+        (
+            '[{"url": "https://x/v1", "model": "m", "kind": "sk-secret"}]',
+            "table 1, kind: Input should be 'openai'",
+        ),
+        ('[{"url": "https://x/v1", "model": "m", "key": ["sk-secret"]}]', "table 1, key: "),
+        ('[{"url": "https://x/v1", "key": "sk-secret"}]', "table 1, model: Field required"),
+        (f"[{ENDPOINT}, {ENDPOINT}]", "two endpoints are called api.example.org"),
+        ('{"key": "sk-secret"}', "a valid list"),
+        ("sk-secret", "has to be JSON"),
+        ("[" * 100_000, "has to be JSON"),
+    ],
+)
+def test_invalid_endpoints_are_explained_without_their_secrets(monkeypatch, given, said):
+    monkeypatch.setenv("EVERINDEX_ENDPOINTS", given)
+    found = explained()
+    assert found.startswith("EVERINDEX_ENDPOINTS in the environment")
+    assert said in found
+    assert "sk-secret" not in found
+
+
+@pytest.mark.parametrize(
+    ("own", "price"),
+    [({}, 0.0), ({"key": "k"}, 0.2), ({"key": "k", "usd_per_million_tokens": 0.02}, 0.02)],
+)
+def test_an_unknown_price_counts_as_the_highest(own, price):
+    (one,) = Settings(endpoints=[{"url": "https://x/v1", "model": "m"} | own]).endpoints
+    assert one.price == price

@@ -76,6 +76,7 @@ def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, quer
 def test_an_answer_has_the_promised_shape(example):
     answer = example.get("/search", q="pricing power", k=3).json()
     about = {"query", "count", "offset", "answers", "more", "took_ms", "match", "deep_available", "reason"}
+    about.add("not_reranked")
     assert answer.keys() == {"results", "index", "text", "order", "filters", "did_you_mean", *about}
     assert answer["index"].pop("generation")
     answer["index"].pop("refining")  # the sentences may still get their vectors
@@ -84,6 +85,7 @@ def test_an_answer_has_the_promised_shape(example):
         "oldest_pending_s": 0.0,
         "vectors_pending": 0,
         "model_ready": True,
+        "by_words": False,
         "model_problem": None,
         "failed": {},
         "waits": None,

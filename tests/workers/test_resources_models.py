@@ -132,6 +132,44 @@ def test_a_folder_that_the_settings_name_too_is_a_model_and_the_problem_is_over(
     assert resources.problems().reported() == []
 
 
+def rerank_by(vault, model):
+    (vault / "_domains.yaml").write_text(f"all:\n  legacy: true\n  rerank: {{model: '{model}'}}\n")
+
+
+@pytest.mark.parametrize("named", ["all-MiniLM-L6-v2", EMBEDDED_MODEL, "multilingual-e5-small"])
+def test_a_model_that_comes_with_everindex_may_be_a_second_one(vault, tmp_path, named):
+    rerank_by(vault, named)
+    resources = resources_of(vault, tmp_path)
+    (domain,) = resources.domains()
+    found = resources.second_model(domain)
+    assert found.name.endswith(named)
+    assert not found.is_cross_encoder
+    assert resources.problems().reported() == []
+
+
+def test_a_folder_is_a_second_model_only_if_the_settings_name_it(
+    vault, tmp_path, tiny_model, tiny_cross_encoder
+):
+    for folder, reads_pairs in ((tiny_model, False), (tiny_cross_encoder, True)):
+        rerank_by(vault, folder)
+        refusing = resources_of(vault, tmp_path)
+        (domain,) = refusing.domains()
+        assert refusing.second_model(domain) is None
+        (problem,) = refusing.problems().reported()
+        assert "EVERINDEX_ALLOWED_MODELS" in problem.message
+        allowing = resources_of(vault, tmp_path, allowed_models=f"a/b, {folder}")
+        found = allowing.second_model(domain)
+        assert (found.name, found.is_cross_encoder) == (str(folder), reads_pairs)
+        assert allowing.problems().reported() == []
+
+
+def test_the_name_for_no_model_is_no_second_one(vault, tmp_path):
+    rerank_by(vault, "none")
+    resources = resources_of(vault, tmp_path)
+    assert resources.second_model(resources.domains()[0]) is None
+    assert "leave `rerank` out" in resources.problems().reported()[0].message
+
+
 def test_an_index_that_was_built_with_a_folder_outside_the_vault_goes_on_and_one_inside_does_not(
     vault, tmp_path, tiny_model
 ):

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pipelines.errors import ModelUnavailableError
 from pipelines.graph.ranking import rank_domain
 from pipelines.model import LOW_PRIORITY, DateOrder, FoundFile
 from queue_config.inspect import waiting
 from tests.consumer import work
-from workers.run import make_upkeep_tasks, sweep_upkeep
+from workers.run import _load_second_models, make_upkeep_tasks, sweep_upkeep
 from workers.tasks import load_models, make_tasks, reconcile_now
 
 
@@ -48,6 +49,53 @@ def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
     assert not cache.passages.pending_sentences(1)
     sweep_upkeep(queue, upkeep, resources)
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+def test_passages_are_prepared_for_a_second_model_after_their_sentences(
+    resources, queue, upkeep, tasks, cache
+):
+    (resources.root / "_domains.yaml").write_text(
+        "vault: {legacy: true, rerank: {model: multilingual-e5-small}}"
+    )
+    sweep_upkeep(queue, upkeep, resources)
+    assert len(cache.second.pending(9)) == 2
+    work(queue)
+    assert not cache.passages.pending_sentences(1)
+    assert len(cache.second.pending(9)) == 2  # the model is loaded beside the tasks, not in one
+    _load_second_models(resources)
+    sweep_upkeep(queue, upkeep, resources)
+    work(queue)
+    assert not cache.second.pending(1)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+    (resources.root / "c.md").write_text("Sleep and dream.")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    assert list(cache.second.pending(9).values()) == ["Sleep and dream."]
+    (resources.root / "_domains.yaml").write_text("vault: {legacy: true}")
+    sweep_upkeep(queue, upkeep, resources)
+    assert not cache.second.pending(1)
+
+
+def test_a_second_model_that_cannot_be_loaded_is_a_problem_and_holds_nothing_up(
+    resources, queue, upkeep, cache, monkeypatch
+):
+    (resources.root / "_domains.yaml").write_text(
+        "vault: {legacy: true, rerank: {model: multilingual-e5-small}}"
+    )
+    sweep_upkeep(queue, upkeep, resources)
+
+    def fail(_):
+        raise ModelUnavailableError("its weights are gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(resources.embedders, "get", fail)
+        _load_second_models(resources)
+    (problem,) = resources.problems().reported()
+    assert (problem.kind, problem.subject) == ("rerank", "vault")
+    assert "its weights are gone" in problem.message
+    work(queue)
+    assert not cache.passages.pending_sentences(1)
 
 
 def test_another_order_of_dates_is_taken_up_in_the_background(resources, queue, upkeep, cache):
@@ -130,6 +178,26 @@ def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_not
     work(queue)
     assert cache.graph.ranked_by().settings == "links all leiden"
     assert cache.counts() == before
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_method_that_is_not_installed_is_a_problem_until_the_domain_asks_for_the_other(
+    resources, queue, upkeep, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "graspologic_native", None)
+    asked = resources.root / "_domains.yaml"
+    asked.write_text("vault: {legacy: true, graph: {communities: leiden}}")
+    upkeep.recompute_graph("vault")
+    work(queue)
+    (problem,) = resources.problems().reported()
+    assert (problem.kind, problem.subject) == ("communities", "vault")
+    assert "everindex[leiden]" in problem.message
+    sweep_upkeep(queue, upkeep, resources)
+    assert "recompute_graph" not in [w.task for w in waiting(queue)]
+    asked.write_text("vault: {legacy: true, graph: {communities: louvain}}")
+    sweep_upkeep(queue, upkeep, resources)
+    work(queue)
+    assert resources.problems().reported() == []
 
 
 def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_without_end(

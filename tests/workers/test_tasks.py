@@ -68,7 +68,7 @@ def test_a_request_whose_start_cannot_be_recorded_is_dropped_with_a_warning_and_
 def test_every_task_that_a_person_asks_for_is_done_once_a_message(resources, queue):
     make_tasks(queue, resources)
     make_tag_tasks(queue, TaggingContext(resources))
-    hints = {"index_notes", "drain", "index_apart", "propose_tags"}
+    hints = {"index_notes", "drain", "index_apart", "embed_remotely", "propose_tags"}
     kinds = {name.rpartition(".")[2]: kind for name, kind in queue._registry._registry.items()}
     assert {name for name, kind in kinds.items() if getattr(kind, "once", False)} == set(kinds) - hints
 

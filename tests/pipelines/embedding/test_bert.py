@@ -151,6 +151,16 @@ def test_a_bert_whose_normalisations_have_their_old_names_is_computed_here(varia
     assert holds(folder)
 
 
+def test_a_text_has_the_same_vector_to_the_last_digit_in_any_company():
+    model = load(None)
+    texts = [" ".join(WORDS[: n % 7 + 1] * (1 + n % 5)) for n in range(20)]
+    together = model.encode_documents(texts)
+    assert all(
+        np.array_equal(model.encode_documents([text])[0], own)
+        for text, own in zip(texts, together, strict=True)
+    )
+
+
 def test_the_embedded_models_need_no_library_that_is_slow_to_import():
     code = (
         "import sys; from pipelines.embedding.embedder import Embedder; from pipelines.embedding.models import find_model; "

@@ -34,6 +34,7 @@ def packed(info):
 @pytest.fixture(scope="module")
 def theirs(packed):
     """The tokenizer that the library `tokenizers` makes of the same pieces."""
+    pytest.importorskip("tokenizers", reason="everindex[models] is not installed")
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     ours = packed.tokenizer._unigram
@@ -84,6 +85,7 @@ def test_texts_have_the_models_own_tokens_and_no_more_than_its_window(packed):
 
 
 def test_numpy_gives_the_vectors_of_torch():
+    pytest.importorskip("sentence_transformers", reason="everindex[models] is not installed")
     numpy, torch = load(MULTILINGUAL_MODEL), load(MULTILINGUAL_MODEL, library="torch")
     assert (numpy.library, torch.library) == ("numpy", "torch")
     cosines = (numpy.encode_documents(TEXTS) * torch.encode_documents(TEXTS)).sum(axis=1)

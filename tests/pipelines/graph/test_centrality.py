@@ -1,5 +1,7 @@
 import math
 import random
+import subprocess
+import sys
 from collections import Counter
 from itertools import combinations, pairwise
 
@@ -12,12 +14,12 @@ from hypothesis import strategies as st
 from pipelines.graph.centrality import (
     NoteRank,
     centrality,
-    divide,
     keep_ids,
     link_graph,
     pagerank,
     rank_notes,
 )
+from pipelines.graph.leiden import divide
 
 KINDS = ("citation", "wikilink", "embed")
 
@@ -87,13 +89,15 @@ def some_edges(most_notes=10, most_edges=25):
 
 def test_without_links_there_is_nothing_to_rank():
     for paths in ([], ["a.md", "b.md"]):
-        found = rank_notes(paths, [], over="links", previous={"a.md": 3})
+        found = rank_notes(paths, [], over="links", divide=divide, previous={"a.md": 3})
         assert (found.notes, found.communities) == (dict.fromkeys(paths), {})
 
 
 def test_an_isolated_note_has_no_rank_and_no_community():
     edges = [*wikilinks([("a.md", "b.md"), ("self.md", "self.md")]), ("gone.md", "alone.md", "wikilink", 1)]
-    found = rank_notes(["alone.md", "a.md", "b.md", "self.md"], edges, over="links", previous={"alone.md": 7})
+    found = rank_notes(
+        ["alone.md", "a.md", "b.md", "self.md"], edges, over="links", divide=divide, previous={"alone.md": 7}
+    )
     assert found.notes["alone.md"] is None
     assert found.notes["self.md"] is None
     assert found.notes["b.md"] == NoteRank(pytest.approx(1.85 / 2.85), pytest.approx(math.sqrt(0.5)), 8)
@@ -125,6 +129,22 @@ def test_pagerank_follows_the_kinds_asked_for_and_centrality_all():
     total = 1 + 1.85 + last
     assert ranks(edges, over="links") == pytest.approx({"a": 1 / total, "b": 1.85 / total, "c": last / total})
     assert central(edges)[0] == pytest.approx(dict.fromkeys("abc", math.sqrt(1 / 3)))
+
+
+def test_ranks_and_communities_need_neither_scipy_nor_leidens_library():
+    code = """if True:
+        import sys
+        sys.modules.update(scipy=None, graspologic_native=None)
+        from pipelines.child import Child
+        from pipelines.graph.centrality import rank_notes
+        from pipelines.graph.louvain import louvain
+        edges = [("a", "b", "wikilink", 1), ("b", "c", "wikilink", 1), ("x", "y", "wikilink", 1)]
+        divide = lambda graph, previous: louvain(graph, Child())
+        found = rank_notes("abcxy", edges, over="links", divide=divide, previous={"x": 7})
+        print(found.centrality_by, found.communities, found.notes["a"].pagerank)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("eigenvector {8: ('a', 'b', 'c'), 7: ('x', 'y')} 0.1")
 
 
 # PageRank
@@ -302,10 +322,10 @@ def test_each_linked_note_has_one_community_which_is_connected(edges, numbers):
 @given(edges=some_edges(20, 40), order=st.randoms(use_true_random=False))
 def test_the_order_of_notes_and_edges_does_not_matter(edges, order):
     paths = notes_of(edges)
-    found = rank_notes(paths, edges, over="links", previous={})
+    found = rank_notes(paths, edges, over="links", divide=divide, previous={})
     order.shuffle(paths)
     order.shuffle(edges)
-    assert rank_notes(paths, edges, over="links", previous={}) == found
+    assert rank_notes(paths, edges, over="links", divide=divide, previous={}) == found
 
 
 def test_a_division_that_is_worse_than_one_from_scratch_is_given_up():

@@ -263,6 +263,62 @@ def test_a_child_that_fails_leaves_communities_by_leiden_and_says_so(house, tmp_
     assert rank_domain(house.cache, PLAIN).problem is None
 
 
+@pytest.fixture
+def bare(monkeypatch):
+    """Leiden's library is not installed."""
+    monkeypatch.setitem(sys.modules, "graspologic_native", None)
+    monkeypatch.delitem(sys.modules, "pipelines.graph.leiden", raising=False)
+
+
+@pytest.mark.usefixtures("apart", "bare")
+@pytest.mark.parametrize("domain", [PLAIN, LEIDEN])
+def test_without_leidens_library_louvains_method_has_all_the_time_it_needs(house, monkeypatch, domain):
+    for name in ("graph.ranking._LOUVAIN", "child._LOOK", "child._STOP"):
+        monkeypatch.setattr(f"pipelines.{name}_SECONDS", 0.01)
+    two_clusters(house)
+    problem = rank_domain(house.cache, domain).problem
+    assert problem is None if domain is PLAIN else "`pip install 'everindex[leiden]'`" in problem
+    assert house.cache.graph.ranked_by().communities == "louvain"
+    before = divided(house)
+    house.save("new.md", "[[x]] [[y]] [[z]]")
+    rank_domain(house.cache, domain)
+    assert divided(house) == before | {"new.md": before["x.md"]}
+    assert not ranks_are_otherwise(house.cache, domain)
+    assert rank_drift(house.cache, domain) == []
+
+
+@pytest.mark.parametrize("domain", [PLAIN, LEIDEN])
+def test_ranks_are_otherwise_once_leidens_library_comes_or_goes(house, request, domain):
+    two_clusters(house)
+    rank_domain(house.cache, domain)
+    request.getfixturevalue("bare")
+    assert ranks_are_otherwise(house.cache, domain)
+    assert rank_drift(house.cache, domain) == []
+    rank_domain(house.cache, domain)
+    assert not ranks_are_otherwise(house.cache, domain)
+    request.getfixturevalue("monkeypatch").undo()
+    assert ranks_are_otherwise(house.cache, domain)
+
+
+@pytest.mark.usefixtures("apart", "bare")
+def test_a_child_that_fails_without_leidens_library_leaves_communities_as_they_are(house, monkeypatch):
+    two_clusters(house)
+    rank_domain(house.cache, PLAIN)
+    before = divided(house)
+    house.save("new.md", "[[x]] [[y]] [[z]]")
+    house.save("a.md", "")
+    house.save("b.md", "[[d]]\n\n## Sources\n\n[[c]]")
+    for name in "cd":
+        house.save(f"{name}.md", "[[b]] [[c]] [[d]]")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert "vault: its communities are those of before" in rank_domain(house.cache, PLAIN).problem
+    before.pop("a.md")
+    assert divided(house) == before
+    assert ranks_are_otherwise(house.cache, PLAIN)
+    rank_domain(house.cache, replace(PLAIN, central_over="citations"))
+    assert divided(house) == {path: before[path] for path in ("b.md", "c.md")}
+
+
 @pytest.mark.usefixtures("apart")
 def test_a_worker_that_stops_leaves_the_ranks_for_its_next_start(house):
     two_clusters(house)

@@ -556,7 +556,7 @@ def test_a_trigger_of_a_backup_never_runs(filled, sealed, tmp_path):
 
 
 def test_a_dimension_that_no_cache_has_is_refused(filled, sealed):
-    for dimension in (0, -1, 10**9):
+    for dimension in (-1, 10**9):
         odd = with_manifest(sealed, caches=[cache_of(sealed) | {"dimension": dimension}])
         refused(filled, odd, NotABackupError, f"vectors of {dimension} dimensions")
 
@@ -565,7 +565,7 @@ def test_a_state_that_lacks_what_a_later_version_added_is_restored(filled, seale
     older = with_database(
         sealed,
         1,
-        "PRAGMA user_version = 0; ALTER TABLE tag_proposal DROP COLUMN rationale; DROP INDEX note_log_at; DROP TABLE tag_gone; DROP TABLE tag_renamed; DROP TABLE problem",
+        "PRAGMA user_version = 0; ALTER TABLE tag_proposal DROP COLUMN rationale; DROP INDEX note_log_at; DROP TABLE tag_gone; DROP TABLE tag_renamed; DROP TABLE problem; DROP TABLE endpoint_use",
         tmp_path,
     )
     restore(filled, older)

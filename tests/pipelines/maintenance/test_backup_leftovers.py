@@ -105,15 +105,25 @@ def test_what_a_killed_restore_left_goes_and_what_it_put_in_force_stays(
         assert state.cache_number("vault") == 1
 
 
-def test_a_run_that_lives_keeps_its_folder_and_what_it_claimed(house, state, tmp_path):
+@pytest.mark.parametrize("purpose", ["backup", "compare"])
+def test_a_run_that_lives_keeps_its_folder_and_what_it_claimed(house, state, tmp_path, purpose):
     beside = tmp_path / ".b.tar.0123abcd.tmp"
     beside.touch()
-    with work_folder(house.state, "backup") as folder:
+    with work_folder(house.state, purpose) as folder:
         claim(folder, beside)
         age(folder, seconds=DAY)
         assert sweep_leftovers(house.state, state) == []
         assert beside.exists()
-    assert list(house.state.glob(".backup-*")) == []
+    assert list(house.state.glob(f".{purpose}-*")) == []
+
+
+def test_what_a_killed_comparison_left_goes_and_the_indexes_that_it_links_stay(house, state):
+    dead = house.state / ".compare-dead"
+    dead.mkdir()
+    (dead / "cache-vault.1.db").symlink_to(house.state / "cache-vault.1.db")
+    age(dead)
+    assert sweep_leftovers(house.state, state) == [dead.name]
+    assert names(house.state) == ["cache-vault.1.db"]
 
 
 def test_a_claim_of_anything_else_is_not_followed(house, state, tmp_path):

@@ -21,7 +21,7 @@ from pipelines.maintenance.rebuild import build_beside
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
 from pipelines.notes.lexical import LexicalQuery
-from pipelines.search.find import prepare
+from pipelines.search.find import prepare, prepare_second
 from pipelines.sqlite import connect
 from tests.pipelines.conftest import House
 
@@ -66,6 +66,7 @@ COLUMNS = [(table, column) for table, columns in TABLES.items() for column in co
 PENDING = "it is pending work: indexing does it, and then it is as it was"
 WORK = "it says how work goes, which no file says"
 GIT = "it is what git said, which is asked again with the next commit and after any repair"
+MODEL = "it identifies a model; a process that embeds compares it with what endpoints answer"
 NOT_DERIVED = {
     ("vault_file", "generation"): PENDING,
     ("vault_graph", "generation"): PENDING,
@@ -88,6 +89,7 @@ NOT_DERIVED = {
     ): "it says how ranks were computed; they are computed again to compare them",
     ("vault_chunk_change", "number"): "a journal; who follows it compares what it holds with the cache",
     ("vault_chunk_change", "chunk_id"): "a journal; who follows it compares what it holds with the cache",
+    **{("vault_probe", name): MODEL for name in ("position", "embedding")},
     **{("vault_git", name): GIT for name in ("path", "created", "changed", "written")},
     ("sqlite_sequence", "seq"): "numbers may be left out; one that is too low is found",
     ("sqlite_sequence", "name"): "numbers may be left out; one that is too low is found",
@@ -103,7 +105,7 @@ def files():
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory, tiny_embedder, files):
-    """A vault and its cache, complete: sentences, ranks, a parked note, an ignored one."""
+    """A vault and its cache, complete: sentences, a second model, ranks, a parked note, an ignored one."""
     base = tmp_path_factory.mktemp("built")
     for folder in ("vault", "state"):
         (base / folder).mkdir()
@@ -111,6 +113,7 @@ def built(tmp_path_factory, tiny_embedder, files):
     house.files = files
     for path, text in NOTES.items():
         house.write(path, text)
+    house.cache.vectors.keep_probes([np.eye(32, dtype=np.float32)[0]])
     finish(house)
     house.cache.dates.keep_commits("head", [("garden.md", None, None, 0)])
     house.cache.con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -135,10 +138,16 @@ def copy(source, target):
     shutil.copy2(source, target)
 
 
+SECOND = "a second model"
+
+
 def finish(house):
     """Do all pending work."""
     house.index()
-    prepare(house.cache, house.embedder._embedder.encode_queries, lambda: False)
+    embedder = house.embedder._embedder
+    prepare(house.cache, embedder.encode_queries, lambda: False)
+    house.cache.second.want(SECOND)
+    prepare_second(house.cache, SECOND, embedder.encode_documents, lambda: False)
     if house.cache.edges.ranks_behind():
         rank_domain(house.cache, Domain("vault", "", legacy=True))
 
@@ -177,6 +186,14 @@ def whole_picture(house):
             text_hash: (np.frombuffer(codes, np.int8).astype(int) // 8).tolist()
             for text_hash, codes in all_of(
                 "SELECT text_hash, codes FROM vault_sentence WHERE text_hash IN (SELECT text_hash FROM vault_chunk)"
+            )
+        },
+        "second": {
+            text_hash: (np.frombuffer(codes, np.int8).astype(int) // 8).tolist()
+            for text_hash, codes in con.execute(
+                "SELECT text_hash, codes FROM vault_second WHERE model = ?"
+                " AND text_hash IN (SELECT text_hash FROM vault_chunk)",
+                (SECOND,),
             )
         },
         "kept": all_of("SELECT text_hash FROM vault_vector WHERE unused_since IS NULL ORDER BY text_hash"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pipelines.domains import parse
 from pipelines.model import Domain
 from pipelines.question import read_question
-from pipelines.search.fusion import NoteHit
-from pipelines.search.rank import Source, depth_for, lift_attended, rank_notes
+from pipelines.search.fusion import NoteHit, lift_attended
+from pipelines.search.rank import Source, depth_for, rank_notes
 
 HITS = [
     NoteHit("best.md", 1, {"meaning": 1.0}),

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -354,6 +355,12 @@ def test_nothing_of_the_client_leaves_the_room(api, proposer, answer):
         proposer.propose(NOTE, TAXONOMY)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
+
+
+def test_without_its_client_claude_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with closing(HaikuProposer(KEY)) as proposer, pytest.raises(ProposerError, match=r"everindex\[claude\]"):
+        proposer.propose(NOTE, TAXONOMY)
 
 
 def test_the_environment_does_not_send_notes_elsewhere(monkeypatch):

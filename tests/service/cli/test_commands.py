@@ -38,7 +38,7 @@ RUNS_ON = {
 }
 TAKES_A_NEW_VAULT = {"init", "index", "restore", "doctor"}
 """They may be given a folder that was never indexed, beside those that run on."""
-NEEDS_NO_VAULT = {"init", "config", "doctor"}
+NEEDS_NO_VAULT = {"init", "config", "doctor", "models"}
 """They have an answer where no vault is named and none runs."""
 NEEDS_A_SERVICE = "is not running"
 

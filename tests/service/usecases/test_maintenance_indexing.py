@@ -16,9 +16,9 @@ from pipelines.state.state import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings
 from service.usecases.maintenance import (
     index_once,
-    kept_caches,
     rebuild_caches,
-    remove_kept_caches,
+    remove_kept,
+    stored_indexes,
     verify_caches,
 )
 from service.usecases.search import View
@@ -157,15 +157,17 @@ def test_kept_indexes_are_listed_and_removed_and_those_in_use_are_not(opened):
     index(opened())
     resources = opened(embedding_context="breadcrumb")
     reembed(resources)
-    (kept,) = kept_caches(resources)
+    used, kept = stored_indexes(resources)
     assert (kept.domain, kept.path.name, kept.context) == ("vault", "cache-vault.1.db", "off")
+    assert (used.domain, used.path.name, used.context) == ("vault", "cache-vault.2.db", "breadcrumb")
+    assert [(one.in_use, one.vectors) for one in (used, kept)] == [(True, 3), (False, 3)]
     assert kept.size >= kept.path.stat().st_size > 0
     assert kept.model == resources.settings.embedding_model
     for file in database_files(kept.path):
         file.unlink(missing_ok=True)
     kept.path.write_bytes(b"damaged")
-    assert [one.model for one in remove_kept_caches(resources)] == [None]
-    assert kept_caches(resources) == []
+    assert [one.model for one in remove_kept(resources)] == [None]
+    assert [one.path for one in stored_indexes(resources)] == [used.path]
     assert [file.name for file in resources.place.state.glob("cache-*.db")] == ["cache-vault.2.db"]
     assert found(resources, "boat")[0] == "river.md"
 
@@ -187,14 +189,17 @@ def test_an_index_that_is_being_built_is_not_a_kept_one(opened, monkeypatch):
     index(opened())
     resources = opened(embedding_context="breadcrumb")
     break_off_reembed(resources, monkeypatch)
-    assert kept_caches(resources) == []
+    assert [one.in_use for one in stored_indexes(resources)] == [True]
 
 
 def test_the_index_of_a_domain_that_is_no_more_is_a_kept_one(vault, opened):
     (vault / "_domains.yaml").write_text("notes: {path: notes}\nrest: {legacy: true}\n")
     index(opened())
     (vault / "_domains.yaml").write_text("rest: {legacy: true}\n")
-    assert [one.domain for one in kept_caches(opened())] == ["notes"]
+    assert [(one.domain, one.in_use) for one in stored_indexes(opened())] == [
+        ("rest", True),
+        ("notes", False),
+    ]
 
 
 def test_a_reembed_that_is_broken_off_leaves_the_old_index_answering_and_is_resumed(opened, monkeypatch):

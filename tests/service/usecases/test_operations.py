@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion, now_iso
+from pipelines.model import LOW_PRIORITY, EndpointUse, FoundFile, Suggestion, now_iso
+from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
 from pipelines.state.note_log import NoteEvent, NoteLog
@@ -418,3 +419,25 @@ def test_a_forgotten_note_is_shown_no_more_until_it_changes_and_fails_again(reso
     }
     found = operator.get("/ops/parked.json").json()
     assert (found["notes"], found["kinds"], found["forgotten"]) == ([], {}, 3)
+
+
+def test_endpoints_that_cost_much_or_stand_in_for_the_first_are_worth_a_look(vault, tmp_path):
+    named = [
+        {"name": name, "url": "http://127.0.0.1:9/v1", "model": "m", "dimension": 4} for name in ("a", "b")
+    ]
+    made = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model="m", endpoints=named))
+    operations = Operations(made, made.queue())
+    uses, day = made.stores.of(EndpointUses), now_iso()[:10]
+    uses.add(day, EndpointUse("a", 20, 1, 80, 800, 0.0))
+    uses.add(day, EndpointUse("b", 5, 0, 20, 200, 1.0))
+    assert operations.overview().unusual == []
+    uses.add(day, EndpointUse("b", 1, 0, 1, 10, 0.2))
+    uses.add("2020-01-01", EndpointUse("b", 1, 0, 1000, 10, 20.0))
+    assert operations.overview().unusual == [
+        "m: 21 of 101 texts were embedded by another endpoint than the first today, more than 20%",
+        "endpoints have cost 1.20 dollars today, more than 1",
+    ]
+    assert [(one.model, one.is_first, one.use.failures) for one in operations.endpoints_today()] == [
+        ("m", True, 1),
+        ("m", False, 0),
+    ]

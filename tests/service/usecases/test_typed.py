@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.embedding.models import find_model
 from pipelines.question import read_question
 from pipelines.search.thresholds import band_of
 from queue_config.settings import Settings
@@ -152,5 +153,7 @@ def test_each_hit_says_how_near_it_is_to_the_question(questions):
     similarities = [hit.similarity for hit in answer.results]
     assert all(-1 <= one <= 1 for one in similarities)
     assert similarities == [round(one, 4) for one in similarities]
-    assert [hit.band for hit in answer.results] == [band_of("all-MiniLM-L6-v2", one) for one in similarities]
+    assert [hit.band for hit in answer.results] == [
+        band_of(find_model(None).name, one) for one in similarities
+    ]
     assert len({hit.band for hit in answer.results}) > 1

@@ -1,0 +1,48 @@
+"""What endpoints embedded each day, in `state.db`: requests, failures, texts, tokens and their cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from pipelines.model import EndpointUse
+from pipelines.sqlite import one, select, transaction
+from pipelines.state.state import open_state
+
+
+class EndpointUses:
+    """A connection to the use of endpoints in a vault's `state.db`. Days are UTC, `2026-11-27`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._con = open_state(folder)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.close()
+
+    def add(self, day: str, use: EndpointUse) -> None:
+        """Add to what an endpoint did on a day. Raises StorageUnavailableError."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT INTO endpoint_use VALUES"
+                " (:day, :endpoint, :requests, :failures, :texts, :tokens, :dollars)"
+                " ON CONFLICT DO UPDATE SET requests = requests + :requests, failures = failures + :failures,"
+                " texts = texts + :texts, tokens = tokens + :tokens, dollars = dollars + :dollars",
+                {"day": day} | asdict(use),
+            )
+
+    def of_day(self, day: str) -> dict[str, EndpointUse]:
+        """Return what each endpoint did on a day, by its name. Raises CacheError."""
+        found = select(
+            self._con,
+            "SELECT endpoint, requests, failures, texts, tokens, dollars FROM endpoint_use WHERE day = ?",
+            (day,),
+        )
+        return {name: EndpointUse(name, *rest) for name, *rest in found}
+
+    def dollars(self, day: str) -> float:
+        """Return what a day cost in US dollars. Raises CacheError."""
+        (dollars,) = one(
+            self._con, "SELECT coalesce(sum(dollars), 0) FROM endpoint_use WHERE day = ?", (day,)
+        )
+        return float(dollars)

@@ -1,0 +1,98 @@
+"""The endpoints of the settings, and what a process keeps of them besides vectors: use, cost and failures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from pipelines.embedding.endpoints import EmbeddingEndpoint, Vectors
+from pipelines.embedding.remote import ask_dimension
+from pipelines.errors import EverindexError
+from pipelines.model import EndpointUse, now_iso
+from pipelines.state.endpoints import EndpointUses
+from pipelines.state.health import Problems
+from queue_config.logs import Trouble
+from queue_config.settings import Settings
+
+ENDPOINT = "endpoint"
+"""The kind of the problem reported while an endpoint is not used."""
+
+
+def endpoints_of(settings: Settings, model: str) -> list[EmbeddingEndpoint]:
+    """Return the endpoints that serve a model, in the order in which they are tried; none for a model run here."""
+    return [
+        EmbeddingEndpoint(
+            name=one.called,
+            url=one.url,
+            model=one.model,
+            kind=one.kind,
+            key=one.key.get_secret_value() if one.key else "",
+            local=one.local,
+            usd_per_million_tokens=one.price,
+        )
+        for one in settings.endpoints_of(model)
+    ]
+
+
+def dimension_of(settings: Settings, model: str) -> int:
+    """Return the dimension of a model that endpoints serve: as the settings say, or as one answers.
+
+    Raises ModelUnavailableError.
+    """
+    said = (one.dimension for one in settings.endpoints_of(model))
+    return next(filter(None, said), None) or ask_dimension(model, endpoints_of(settings, model))
+
+
+class EndpointBooks:
+    """What a process keeps of the endpoints that serve a model: `pipelines.embedding.remote.Books`.
+
+    `agreed` is that method. `uses` and `problems` return this thread's connections; `limit` is US dollars per day.
+    """
+
+    def __init__(
+        self,
+        agreed: Callable[[Vectors], Vectors],
+        uses: Callable[[], EndpointUses],
+        problems: Callable[[], Problems],
+        limit: float,
+    ) -> None:
+        self.agreed = agreed
+        self._uses = uses
+        self._problems = problems
+        self._limit = limit
+        self._unwritten: list[EndpointUse] = []
+        self._writing = threading.Lock()
+        self._trouble = Trouble("the use of endpoints cannot be recorded; it counts for this process")
+
+    def may_spend(self) -> bool:
+        """Say whether the day's limit allows a paid request."""
+        try:
+            spent = self._uses().dollars(_today())
+        except EverindexError:
+            return False
+        return spent + sum(use.dollars for use in self._unwritten) < self._limit
+
+    def used(self, use: EndpointUse) -> None:
+        """Record a request; one that cannot be written is kept for the next time."""
+        with self._writing:
+            self._unwritten.append(use)
+            try:
+                while self._unwritten:
+                    self._uses().add(_today(), self._unwritten[0])
+                    self._unwritten.pop(0)
+                self._trouble.over()
+            except EverindexError as error:
+                self._trouble.met(str(error))
+
+    def said(self, endpoint: str, problem: str | None) -> None:
+        """Report why an endpoint is not used, or withdraw that."""
+        with suppress(EverindexError):  # a full disk is a problem of its own
+            if problem is None:
+                self._problems().clear(ENDPOINT, endpoint)
+            else:
+                self._problems().report(ENDPOINT, endpoint, problem)
+
+
+def _today() -> str:
+    return now_iso()[:10]
