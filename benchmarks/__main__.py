@@ -8,12 +8,13 @@ from benchmarks import (
     growth,
     load,
     match,
+    models,
     names,
     pages,
     quality,
     search,
 )
 
-ALL = (freshness, quality, match, names, context, search, documents, load, pages, growth, faults)
+ALL = (freshness, quality, match, models, names, context, search, documents, load, pages, growth, faults)
 for benchmark in ALL:
     benchmark.main()

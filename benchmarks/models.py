@@ -264,7 +264,8 @@ def reranked(first: Mapping[str, float], near: Mapping[str, float], weight: floa
 def cost_of(kept: Path, data: Path, short: str | None, library: Library) -> Cost:
     """Return what a process of its own takes that answers questions with a model, or with words alone."""
     folder = kept / (short or "MiniLM") / TIMED
-    view = View(Resources(Settings(vault=folder / "vault", state=folder / "state")), wait_for_model=True)
+    resources = Resources(Settings(vault=folder / "vault", state=folder / "state"))
+    view = View(resources, wait_for_model=short is not None)
     if short:
         view.load_models()
         if library == "torch":

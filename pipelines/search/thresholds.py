@@ -23,11 +23,11 @@ class Thresholds:
     lowest cosine of two passages that are copies of each other; None: not measured. All numbers before hold for
     English.
 
-    `zero`: where the scale of cosines begins (`scaled`). `sentence`: how much
-    nearer a question is to the best sentence of a passage than to the whole of it. `levels`: by language, how much
-    higher the cosines are than in English. `across`: the same, by the question's language, for a passage in another
-    one. In languages that are in neither, a cosine says nothing, or little if they are `foreign`: by language, how
-    near the best passage is to an unrelated question.
+    `zero`: where the scale of cosines begins (`scaled`). `sentence`: how much nearer a question is to the best
+    sentence of a passage than to the whole of it. `levels`: by language, how much higher the cosines are than in
+    English. `across`: the same, by the question's language, for a passage in another one. In languages that are in
+    neither, a cosine says nothing, or little if they are `foreign`: by language, how near the best passage is to an
+    unrelated question.
     """
 
     prune: float
