@@ -28,6 +28,7 @@ from pipelines.domains import Registry
 from pipelines.embedding.embedder import CrossEncoder, Embedder, Library, load_cross_encoder
 from pipelines.embedding.endpoints import Vectors
 from pipelines.embedding.models import (
+    CLOSE_ENOUGH,
     EMBEDDED_MODEL,
     MULTILINGUAL_MODEL,
     NO_MODEL,
@@ -38,7 +39,7 @@ from pipelines.embedding.models import (
     has_english_model,
     is_cross_encoder,
 )
-from pipelines.embedding.remote import CLOSE_ENOUGH, PROBES, RemoteEmbedder, describe_remote
+from pipelines.embedding.remote import PROBES, RemoteEmbedder, describe_remote
 from pipelines.errors import (
     CacheError,
     CacheMissingError,
@@ -128,10 +129,6 @@ _QUERY_QUIET_SECONDS = 30.0
 _MANY_TEXTS = 100
 
 
-def _none() -> int:
-    return 0
-
-
 Encoder = Embedder | RemoteEmbedder
 
 
@@ -193,7 +190,7 @@ class Embedders:
         embedder = self.get(model)
         return None if isinstance(embedder, RemoteEmbedder) else embedder.encode_queries
 
-    def bulk(self, model: str, texts: Callable[[], int] = _none) -> Encoder:
+    def bulk(self, model: str, texts: Callable[[], int] = lambda: 0) -> Encoder:
         """Return the loaded model, set to the number of threads that bulk work may use now, in torch for many texts.
 
         Loading torch takes seconds.
@@ -500,16 +497,17 @@ class Resources:
 
     def chosen_by_language(self) -> list[str]:
         """Return a sentence for each domain whose first index gets the multilingual model because of its notes."""
-        unnamed = [] if self.settings.embedding_model else [d for d in self.domains() if d.embedding is None]
+        if self.settings.embedding_model or not has_english_model():
+            return []
         return [
             f"{domain.slug}: {found.described()}, so {MULTILINGUAL_MODEL} finds them by meaning; it computes at a "
             f"third of the speed of the model for English, which `embedding: {PurePath(EMBEDDED_MODEL).name}` in "
             f"{domains.DOMAINS_FILE} chooses"
-            for domain in unnamed
-            if (cache := self.cache(domain)).meta.model == MULTILINGUAL_MODEL
+            for domain in self.domains()
+            if domain.embedding is None
+            and (cache := self.cache(domain)).meta.model == MULTILINGUAL_MODEL
             and not cache.counts().notes
             and (found := self._languages_of(domain)).need_multilingual
-            and has_english_model()
         ]
 
     def refused_models(self) -> list[str]:

@@ -45,7 +45,7 @@ from pipelines.sqlite import (
 
 
 # What `has_vector` says where there is none: it is to come, or the cache is without a model. 1: it is there.
-_OWED, _NEVER = 0, 2
+_PENDING, _NEVER = 0, 2
 
 
 class _Stored(NamedTuple):
@@ -71,7 +71,7 @@ class ChunkRows:
 
     def __init__(self, con: apsw.Connection, *, embeds: bool) -> None:
         self._con = con
-        self._owed = _OWED if embeds else _NEVER
+        self._without_one = _PENDING if embeds else _NEVER
 
     def replace(
         self,
@@ -143,10 +143,10 @@ class ChunkRows:
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
             " last_line, locator, path, section, text, text_hash, context, has_vector) VALUES"
             " (:position, :heading_path, :start, :end, :first_line, :last_line, :locator, :path, :section, :text,"
-            " :hash, :context, :owed)",
+            " :hash, :context, :has_vector)",
             _position(chunk)
             | {
-                "owed": self._owed,
+                "has_vector": self._without_one,
                 "path": note.path,
                 "section": chunk.section,
                 "text": chunk.text,

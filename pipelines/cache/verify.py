@@ -433,15 +433,14 @@ def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
 
 def mend_sentences(cache: SqliteCache, hashes: list[str]) -> None:
     """Make the sentences of these texts pending, or drop those of gone texts (inside the caller's transaction)."""
-    chosen = json.dumps(hashes)
-    cache.con.execute(
-        "DELETE FROM vault_sentence WHERE text_hash IN (SELECT value FROM json_each(?))", (chosen,)
-    )
-    cache.con.execute(
-        "INSERT OR IGNORE INTO vault_sentence SELECT text_hash, NULL FROM vault_vector"
-        " WHERE text_hash IN (SELECT value FROM json_each(?))",
-        (chosen,),
-    )
+    _make_pending(cache, "vault_sentence", "SELECT text_hash, NULL FROM vault_vector", hashes)
+
+
+def _make_pending(cache: SqliteCache, table: str, pending: str, hashes: list[str]) -> None:
+    """Replace the rows of these texts by those that the query `pending` returns for them."""
+    among, chosen = "WHERE text_hash IN (SELECT value FROM json_each(?))", (json.dumps(hashes),)
+    cache.con.execute(f"DELETE FROM {table} {among}", chosen)
+    cache.con.execute(f"INSERT OR IGNORE INTO {table} {pending} {among}", chosen)
 
 
 # Vectors by a second model
@@ -471,15 +470,8 @@ def second_drift(cache: SqliteCache) -> list[str]:
 
 def mend_second(cache: SqliteCache, hashes: list[str]) -> None:
     """Make these texts wait for the second model, or drop the vectors of gone texts (inside a transaction)."""
-    chosen = json.dumps(hashes)
-    cache.con.execute(
-        "DELETE FROM vault_second WHERE text_hash IN (SELECT value FROM json_each(?))", (chosen,)
-    )
-    cache.con.execute(
-        "INSERT OR IGNORE INTO vault_second SELECT text_hash, value, NULL FROM vault_vector JOIN vault_meta"
-        " ON key = 'second_model' WHERE text_hash IN (SELECT value FROM json_each(?))",
-        (chosen,),
-    )
+    wanted = "SELECT text_hash, value, NULL FROM vault_vector JOIN vault_meta ON key = 'second_model'"
+    _make_pending(cache, "vault_second", wanted, hashes)
 
 
 # Counters

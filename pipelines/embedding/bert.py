@@ -1,6 +1,6 @@
 """Compute BERT models in numpy, which loads them in a fraction of a second and needs neither torch nor its memory.
 
-Only models that are known to be plain BERT are computed here: the two that come with Everindex, and such as bge.
+Only models that are known to be plain BERT are computed here: the two that come with Everindex, and bge.
 Every other one needs sentence-transformers (`pipelines/embedding/sentence_transformer.py`).
 """
 
@@ -154,7 +154,7 @@ class Bert:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         # One after another: in a larger product BLAS adds up a row in an order that depends on its place, so
         # that the last digit of a vector would tell in whose company it was computed.
-        with np.errstate(all="ignore"):  # what is not finite is refused by whoever asked
+        with np.errstate(all="ignore"):  # the caller refuses what is not finite
             return np.stack([self._vector(np.array(tokens, np.int64)) for tokens in batch])
 
     def _vector(self, tokens: npt.NDArray[np.int64]) -> Floats:
@@ -219,8 +219,8 @@ class WordPieces:
 def load_bert(folder: Path, window: int, pooling: str, *, is_mapped: bool) -> Bert:
     """Load a model's files. Raises KeyError for weights under other names, OSError, ValueError for other files.
 
-    `is_mapped`: what is read of the weights is in memory once for all processes. Only for a file that is not written
-    to: one that becomes shorter would kill them.
+    `is_mapped`: all processes share the weights in memory. Only for a file that is never written to: if it became
+    shorter, the next read would kill the process.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     path = folder / "model.safetensors"

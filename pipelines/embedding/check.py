@@ -8,8 +8,8 @@ from statistics import median
 
 import numpy as np
 
-from pipelines.embedding.embedder import CLOSE_ENOUGH, Embedder, Library
-from pipelines.embedding.models import NO_MODEL, ModelInfo
+from pipelines.embedding.embedder import Embedder, Library
+from pipelines.embedding.models import CLOSE_ENOUGH, NO_MODEL, ModelInfo
 from pipelines.errors import ModelUnavailableError
 from pipelines.model import Precision
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.embedding.bert import load_bert
-from pipelines.embedding.models import ModelInfo, check_weights, pooling_of_bert
+from pipelines.embedding.models import CLOSE_ENOUGH, QUESTIONS_KEPT, ModelInfo, check_weights, pooling_of_bert
 from pipelines.embedding.packed import load_packed
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.model import Precision
@@ -27,10 +27,6 @@ _TOKENS_PER_BATCH = 1024
 # Parallel batches use the processor better than one batch on all cores, but their Python parts run one at a time.
 _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
-CLOSE_ENOUGH = 0.999
-"""The cosine from which two vectors of a text count as the same, computed in two ways."""
-# Agents repeat questions; `python -m benchmarks.questions` compares capacities.
-_QUESTIONS_KEPT = 500
 
 Vectors = npt.NDArray[np.float32]
 Library = Literal["numpy", "torch"]
@@ -100,7 +96,7 @@ class Embedder:
         self._turn = threading.Lock()
         self._threads = threads
         self._pool = ThreadPoolExecutor(1)
-        self._vector_of_question = lru_cache(_QUESTIONS_KEPT)(self._encode_question)
+        self._vector_of_question = lru_cache(QUESTIONS_KEPT)(self._encode_question)
         self._check()
         exact = self._load("float32")
         if self.library == "torch" and (self.device != "cpu" or _processor_has_bfloat16()):

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.embedding.endpoints import EmbeddingEndpoint, Vectors, connection, embed, estimate_tokens
-from pipelines.embedding.models import ModelInfo, prefixes_of
+from pipelines.embedding.models import CLOSE_ENOUGH, QUESTIONS_KEPT, ModelInfo, prefixes_of
 from pipelines.errors import (
     BadVectorError,
     CacheError,
@@ -42,9 +42,6 @@ PROBES = (
 )
 """Sentences that identify a model by their vectors. Never change them: each index keeps the vectors."""
 
-CLOSE_ENOUGH = 0.999
-"""The least cosine of a probe's vector to the one that the index keeps."""
-
 BATCH = 64
 """The most texts of one request."""
 
@@ -62,7 +59,6 @@ _PROBE_SECONDS = 10.0
 _LONGEST_WAIT = 30.0  # seconds that a batch waits because a server asks for it
 _SLOW_QUESTIONS = 3  # in a row that got no answer in time, after which an endpoint is closed
 _QUESTIONS_AT_ONCE = 8
-_QUESTIONS_KEPT = 500
 _WINDOW = 512  # tokens; what the smallest of the usual models reads
 _SHORTEST = 500  # characters; a text that is refused for its length is not cut further
 
@@ -154,7 +150,7 @@ class RemoteEmbedder:
         self._turn = count()
         self._probes: Vectors = np.zeros((0, info.dimension), np.float32)
         self._questions = ThreadPoolExecutor(_QUESTIONS_AT_ONCE, "question")
-        self._vector_of_question = lru_cache(_QUESTIONS_KEPT)(self._answer_in_time)
+        self._vector_of_question = lru_cache(QUESTIONS_KEPT)(self._answer_in_time)
 
     def close(self) -> None:
         """Close the connections that are kept alive; nothing waits to try again from then on."""

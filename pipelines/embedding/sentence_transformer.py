@@ -126,7 +126,9 @@ class Pairs:
                 torch.set_num_threads(threads)  # applies to the calling thread
                 found = self._model.predict([(question, text) for text in new], show_progress_bar=False)
                 if found.shape != (len(new),) or not np.isfinite(found).all():
-                    raise BadVectorError("a cross-encoder gave scores that are not one finite number a text")
+                    raise BadVectorError(
+                        "a cross-encoder gave scores that are not one finite number per text"
+                    )
                 self._known |= zip(new, found.tolist(), strict=True)
             return [self._known[text] for text in texts]
 

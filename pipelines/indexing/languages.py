@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ from pipelines.errors import NoteError
 from pipelines.indexing.reconcile import rules_of
 from pipelines.language import Language, language_of
 from pipelines.model import FoundFile
+from pipelines.notes.frontmatter import body_of
 from pipelines.vault import files
 from pipelines.vault.scan import scan_vault
 
 _MOST_READ = 300
 _LARGEST = 1_000_000  # bytes
 _PIECE, _PIECES = 400, 5  # characters
-_FRONTMATTER = re.compile(r"\A---\r?\n.*?^---\r?\n", re.DOTALL | re.MULTILINE)
 # Below this, notes are taken for English ones: of English vaults, up to 2 % look like others (docs/models.md).
 _SHARE = 0.1
 _NAMES: Mapping[Language, str] = {
@@ -85,7 +84,7 @@ def _language_of(root: Path, file: FoundFile) -> Language | None:
         text = files.read(root, file.raw, _LARGEST).data.decode(errors="replace")
     except (NoteError, OSError):
         return None  # the index will park it with its reason
-    body = _FRONTMATTER.sub("", text, count=1)[: _PIECE * _PIECES]
+    body = body_of(text)[: _PIECE * _PIECES]
     votes = Counter(language_of(body[at : at + _PIECE]) for at in range(0, len(body), _PIECE))
     del votes[None]
     return max(votes, key=lambda one: votes[one]) if votes else None

@@ -221,16 +221,29 @@ class Properties:
 
 def read_frontmatter(text: str) -> Frontmatter:
     """Parse the block between a `---` on the first line and the next `---` line; never raises."""
-    opening = _OPENING.match(text)
-    closing = _CLOSING.search(text, opening.end()) if opening else None
-    if opening is None or closing is None:
-        return Frontmatter(body_start=1 if text.startswith("\ufeff") else 0)
-    block = text[opening.end() : closing.start()]
+    start, end, body_start = _find_block(text)
+    if start == body_start:
+        return Frontmatter(body_start=body_start)
+    block = text[start:end]
     try:
         values, warnings = _merged(_load(block))
     except _UNREADABLE as error:
-        return _partly(block, opening.end(), closing.end(), error)
-    return Frontmatter(values, body_start=closing.end(), end=closing.end(), warnings=tuple(warnings))
+        return _partly(block, start, body_start, error)
+    return Frontmatter(values, body_start=body_start, end=body_start, warnings=tuple(warnings))
+
+
+def body_of(text: str) -> str:
+    """Return what follows the frontmatter, which is not parsed."""
+    return text[_find_block(text)[2] :]
+
+
+def _find_block(text: str) -> tuple[int, int, int]:
+    """Return where the block starts and ends, and where the body starts: all the same where there is no block."""
+    opening = _OPENING.match(text)
+    closing = _CLOSING.search(text, opening.end()) if opening else None
+    if opening is None or closing is None:
+        return (1, 1, 1) if text.startswith("\ufeff") else (0, 0, 0)
+    return opening.end(), closing.start(), closing.end()
 
 
 def _load(block: str) -> list[_Entry]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.embedding.embedder import _QUESTIONS_KEPT, _TOKENS_PER_BATCH, _batches
-from pipelines.embedding.models import BGE_QUERY_PREFIX, find_model
+from pipelines.embedding.embedder import _TOKENS_PER_BATCH, _batches
+from pipelines.embedding.models import BGE_QUERY_PREFIX, QUESTIONS_KEPT, find_model
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from tests.pipelines.models import change_weights, expected, load, reference, save
 from tests.tiny import break_in_memory
@@ -169,10 +169,10 @@ def test_a_vector_that_others_may_get_cannot_be_changed(tiny_model):
 
 def test_only_the_vectors_of_recent_questions_are_kept(tiny_model):
     embedder = load(tiny_model)
-    for number in range(_QUESTIONS_KEPT + 1):
+    for number in range(QUESTIONS_KEPT + 1):
         embedder.encode_query(str(number))
     break_in_memory(embedder)
-    assert embedder.encode_query(str(_QUESTIONS_KEPT)).any()
+    assert embedder.encode_query(str(QUESTIONS_KEPT)).any()
     assert embedder.encode_query("1").any()
     with pytest.raises(ModelUnavailableError):
         embedder.encode_query("0")
