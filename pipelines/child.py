@@ -49,7 +49,7 @@ class Child:
         with tempfile.TemporaryFile() as question:
             pickle.dump((function, given), question)
             question.seek(0)
-            with _started(question) as child:
+            with _started(question, _NICENESS) as child:
                 try:
                     answer = self._wait(child, beat)
                 finally:
@@ -101,7 +101,7 @@ class LastingChild:
         function raises.
         """
         if self._child is None:
-            self._child = _started(subprocess.PIPE)  # `stop` may come now, so it is looked for afterwards
+            self._child = _started(subprocess.PIPE, 0)  # `stop` may come now, so it is looked for afterwards
         questions = cast("IO[bytes]", self._child.stdin)
         answers = cast("IO[bytes]", self._child.stdout)
         try:
@@ -123,12 +123,12 @@ class LastingChild:
         return _raised(result)
 
 
-def _started(stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
+def _started(stdin: IO[bytes] | int, niceness: int) -> subprocess.Popen[bytes]:
     """Start this module as a process that answers what it reads from `stdin`."""
     found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
         # -P, because the current folder may be a vault, whose files must never run as code.
-        [sys.executable, "-P", "-m", __name__],
+        [sys.executable, "-P", "-m", __name__, str(niceness)],
         stdin=stdin,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
@@ -161,7 +161,7 @@ def _end_with(parent: int) -> None:
 def main() -> None:
     """Call each function read from standard input; write its result, or its exception, to standard output."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    os.nice(_NICENESS)
+    os.nice(int(sys.argv[1]))
     with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(EOFError):

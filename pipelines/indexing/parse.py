@@ -41,7 +41,7 @@ _CELL_WEIGHT = 10
 _MOST_CELLS_OF_A_TABLE = 65_536  # markdown-it adds no more
 ROWS_PER_SLICE = 32
 """Notes whose words are indexed together."""
-_BATCHES_AHEAD, _ROWS_AHEAD = 2, 128
+_BATCHES_AHEAD, _ROWS_AHEAD = 2, 64
 MOST_MEMORY = 4 * 2**30
 """Bytes that the child may use. A line of 50 MB takes 1.5 GiB, 200,000 headings in 7 MB take 0.8 GiB."""
 
