@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 30.0
-_FOLLOW_SECONDS = 0.05
+_FOLLOW_SECONDS, _LONGEST_PAUSE = 0.05, 0.5
 _COMPARE_SECONDS = 10.0
 
 log = structlog.get_logger()
@@ -168,6 +168,7 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
     trouble = Trouble("questions are answered from the file")
     compared = time.monotonic()
     while not stopping.is_set():
+        began = time.monotonic()
         try:
             view.follow_commits()
             if time.monotonic() - compared >= _COMPARE_SECONDS:
@@ -179,4 +180,5 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
             OSError,
         ) as error:  # for example a state folder that cannot be read for a moment
             trouble.met(str(error))
-        stopping.wait(_FOLLOW_SECONDS)
+        # While thousands of notes are indexed, following each commit would take the time from indexing.
+        stopping.wait(min(max(_FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))
