@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
@@ -33,7 +32,7 @@ from benchmarks.freshness import bare_embedding
 from benchmarks.growth import searches_ms, worse
 from benchmarks.load import measure as many_clients
 from benchmarks.made_up import write_vault
-from benchmarks.running import Service, save_to_searchable, wait
+from benchmarks.running import Service, save_to_searchable, tree_memory, wait
 from pipelines.embedding.models import find_model
 
 RECORD = Path(__file__).parent / "floors.json"
@@ -68,7 +67,8 @@ def measure(service: Service, notes: int, rounds: int) -> Iterator[Figure]:
     wait(service.all_done, 0.5)
     meaning = time.monotonic() - began
     service.wait_until_quiet()
-    yield "all memory, idle", _memory(service), _index_bytes(service)
+    assert service.process  # noqa: S101 - it was started
+    yield "all memory, idle", tree_memory(service.process), _index_bytes(service)
     service.stop()
     plain = folder / "plain.db"
     yield "first index, by words", words, _run(_INDEX, str(service.root), str(plain))
@@ -187,13 +187,6 @@ def _answer(service: Service, clients: int) -> float:
     """Return the seconds for each answer while clients ask without a pause."""
     seconds = 5.0
     return seconds / len(many_clients(service, clients, seconds))
-
-
-def _memory(service: Service) -> float:
-    """Return the bytes of all its processes, each shared page counted once."""
-    assert service.process  # noqa: S101 - it was started
-    found = (service.process, *service.process.children(recursive=True))
-    return float(sum(psutil.Process(one.pid).memory_full_info().pss for one in found))
 
 
 def _index_bytes(service: Service) -> float:

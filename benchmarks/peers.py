@@ -17,7 +17,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from benchmarks.judged import read_questions, write_notes
 from benchmarks.peer_endpoint import Endpoint, embedding_endpoint
 from benchmarks.peer_install import Installed, install
 from benchmarks.peer_products import PRODUCTS, Instance, Product
-from benchmarks.running import sampled
+from benchmarks.running import sampled, tree_memory
 from pipelines.search.evaluate import ndcg
 
 _SETS = ("cranfield", "anthropic-docs")
@@ -75,16 +74,6 @@ def write_batch(root: Path) -> None:
 
 def _word(number: int) -> str:
     return "zq" + "".join(random.Random(number).choices("abcdefghijklmnop", k=10))  # noqa: S311 - words, not secrets
-
-
-def tree_memory(process: psutil.Process) -> int:
-    """Return the bytes that a process and its descendants have, each shared page counted once."""
-    total = 0
-    with suppress(psutil.NoSuchProcess):
-        for one in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                total += one.memory_full_info().pss
-    return total
 
 
 @dataclass(frozen=True)

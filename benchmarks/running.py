@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -178,6 +178,16 @@ class Service:
             if "service.cli" in command:
                 found[_ROLES[command[command.index("service.cli") + 1]]] = process.memory_info().rss
         return dict(sorted(found.items()))
+
+
+def tree_memory(process: psutil.Process) -> int:
+    """Return the bytes that a process and its descendants have, each shared page counted once."""
+    total = 0
+    with suppress(psutil.NoSuchProcess):
+        for one in [process, *process.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                total += one.memory_full_info().pss
+    return total
 
 
 def save_to_searchable(service: Service, saves: int, seed: int) -> list[float]:

@@ -1,9 +1,9 @@
-"""Compare two versions of Everindex side by side: a save, a search, a scan, a start.
+"""Compare two versions of Everindex side by side: a first index, a save, a search, a scan, a start, memory.
 
-    python -m benchmarks.versions OTHER_CHECKOUT [--notes N] [--rounds N]
+    python -m benchmarks.versions OTHER_CHECKOUT [--notes N | --vault FOLDER] [--rounds N]
 
-Both versions serve a copy of the same vault with the embedded model at the same time, and are asked in turns, so
-that a machine's drift affects them alike. Printed is the ratio of the medians, this version by the other one, and its
+Both versions serve a copy of the same vault at the same time, and are asked in turns, so that a machine's drift
+affects them alike. Printed is the ratio of the medians, this version by the other one, and its
 95 % interval by the bootstrap over rounds (Efron and Tibshirani, An Introduction to the Bootstrap, 13.3).
 """
 
@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,11 @@ from rich.table import Table
 from benchmarks.command import conditions, parser
 from benchmarks.growth import searches_ms
 from benchmarks.made_up import write_vault
-from benchmarks.running import HERE, Service, save_to_searchable
+from benchmarks.running import HERE, Service, save_to_searchable, tree_memory, wait
 
 WORSE = 1.05
 _SAVES, _SEARCHES, _SCANS = 4, 30, 3
+_IDLE_SECONDS = 75.0  # what is released when idle is so after a minute
 _SAMPLES = 4_000
 Rounds = list[list[float]]
 
@@ -52,6 +54,27 @@ def scans(version: Service, _: int) -> list[float]:
     return found
 
 
+def first_indexes(version: Service, number: int) -> list[float]:
+    """Return the milliseconds from `everindex up` until every note is found by its words, in a new index, once."""
+    version.stop()
+    new = replace(version, state=version.state.with_name(f"new-{number}"), port=0)
+    began = time.monotonic()
+    new.start()
+    wait(new.words_done, 0.02)
+    taken = 1000 * (time.monotonic() - began)
+    new.stop()
+    shutil.rmtree(new.state)
+    version.start()
+    version.wait_until_quiet()
+    return [taken]
+
+
+def memory(version: Service, _: int) -> list[float]:
+    """Return the MB of all its processes after a minute without work, each shared page counted once, once."""
+    time.sleep(_IDLE_SECONDS)
+    return [tree_memory(version.process) / 1e6] if version.process else []
+
+
 def starts(version: Service, _: int) -> list[float]:
     """Return the milliseconds from `everindex up` to its first answer, once."""
     version.stop()
@@ -66,6 +89,8 @@ MEASURES: dict[str, Callable[[Service, int], list[float]]] = {
     "search, ms": searches,
     "comparison of the vault, ms": scans,
     "start to first answer, ms": starts,
+    "first index by words, ms": first_indexes,
+    "memory when idle, MB": memory,
 }
 
 
@@ -111,7 +136,8 @@ def main() -> None:
     """Run the benchmark."""
     options = parser(__doc__)
     options.add_argument("other", type=Path)
-    options.add_argument("--notes", type=int, default=2_000)
+    options.add_argument("--notes", type=int, default=2_000, help="of a made-up vault")
+    options.add_argument("--vault", type=Path, help="the vault to copy instead")
     options.add_argument("--rounds", type=int, default=25)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +145,10 @@ def main() -> None:
             Service(Path(folder, name, "vault"), Path(folder, name, "state"), checkout=checkout)
             for name, checkout in (("here", HERE), ("other", given.other.resolve()))
         ]
-        write_vault(versions[0].root, given.notes)
+        if given.vault:
+            shutil.copytree(given.vault, versions[0].root)
+        else:
+            write_vault(versions[0].root, given.notes)
         shutil.copytree(versions[0].root, versions[1].root)
         try:
             for version in versions:
