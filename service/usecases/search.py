@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -34,7 +34,7 @@ from pipelines.model import Domain
 from pipelines.question import Question
 from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import Excerpt
-from pipelines.search.explain import Standing, nothing_left, reason
+from pipelines.search.explain import nothing_left
 from pipelines.search.find import (
     SentenceVectors,
     by_pairs,
@@ -61,7 +61,6 @@ from service.schemas.search import (
     AlikeNote,
     EmbedAnswer,
     EmbedRequest,
-    Explanation,
     IndexState,
     Layer,
     SearchAnswer,
@@ -357,38 +356,6 @@ def _layer(hit: NoteHit, name: str, rank: int) -> Layer:
     )
 
 
-def explanation(
-    path: str, domain: str, state: str, standing: Standing, shown: Sequence[Folded], gone: str | None
-) -> Explanation:
-    """Return why a note is among the results of a search, or is not."""
-    found = standing.found
-    place, before = _place(path, shown)
-    return Explanation(
-        path=path,
-        domain=domain,
-        state=state,
-        result=place if before is None else None,
-        score=score_of(found.hit) if found else None,
-        signals=signals_of(found.hit) if found else {},
-        layers=layers_of(found.hit, found.ranks) if found else [],
-        passages_nearer=standing.nearer,
-        cosine=standing.cosine,
-        bm25=standing.bm25,
-        depth=standing.depth,
-        reason=gone or reason(standing, len(shown), place, before),
-    )
-
-
-def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
-    """Return a note's place among the results (from 1), and the note that it is folded behind, if it is."""
-    for place, one in enumerate(shown, start=1):
-        if one.first.hit.path == path:
-            return place, None
-        if path in [other.hit.path for other in one.alike]:
-            return place, one.first.hit.path
-    return None, None
-
-
 def why_nothing(ranked: Ranked) -> str | None:
     """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
     answered = _answered(ranked)
@@ -427,25 +394,27 @@ def _answered(ranked: Ranked) -> list[Source]:
     return [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
 
 
-def unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:
-    """Return the explanation of a path that no index has; `known` is what `why` says of it."""
-    return Explanation(
-        path=path,
-        domain=known["domain"],
-        state=known["state"],
-        result=None,
-        score=None,
-        signals={},
-        layers=[],
-        passages_nearer=None,
-        cosine=None,
-        bm25=None,
-        depth=depth,
-        reason=f"it is not indexed: {known['reason']}",
-    )
-
-
 Answer = TypeVar("Answer")
+
+
+class Asked(NamedTuple):
+    """A question as another process can answer it: `search` or `context`, who asks, and what is given with it."""
+
+    what: Literal["search", "context"]
+    is_owner: bool
+    question: Question
+    given: Mapping[str, Any]
+
+
+class Spread(Protocol):
+    """Has a question answered by another process, or by `here` in this one."""
+
+    def __call__(self, asked: Asked, here: Callable[[], Answer], /) -> Answer:
+        """Return the answer, whoever gives it. Raises what `here` raises."""
+
+
+def _alone(_asked: Asked, here: Callable[[], Answer]) -> Answer:
+    return here()
 
 
 def _unobserved(_stage: str, _seconds: float) -> None:
@@ -464,7 +433,7 @@ class View:
     """A vault as one asker sees it: searches, notes and their standing. All use cases get one.
 
     With `wait_for_model` the first question waits for the model. `observe` receives the seconds that each stage of a
-    search took.
+    search took. `spread` chooses the process that answers a question.
     """
 
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
@@ -477,6 +446,7 @@ class View:
         self.titles = TitleIndex()
         self._shared: tuple[tuple[str, ...], dict[str, list[str]]] = ((), {})
         self.observe: Callable[[str, float], None] = _unobserved
+        self.spread: Spread = _alone
 
     def seen_by(self, audience: Audience) -> View:
         """Return the same vault, with the same models and data in memory, as another asker sees it."""
@@ -528,9 +498,12 @@ class View:
                 except ModelUnavailableError as error:
                     self.resources.refuse_second(domain, error)
 
-    def follow_commits(self) -> None:
-        """Update the data in memory from the caches whose models are loaded. Only one thread calls it."""
-        self._in_memory.follow(
+    def follow_commits(self) -> bool:
+        """Update the data in memory from the caches whose models are loaded, and say whether all is there by now.
+
+        Only one thread calls it.
+        """
+        return self._in_memory.follow(
             [cache for _, cache in self.readers() if self._models.has_loaded(cache.meta.model)]
         )
 
@@ -573,6 +546,20 @@ class View:
         `also`: other phrasings of it, whose best 50 results each are merged with its own. Raises DomainNotFoundError,
         FilterError.
         """
+        given: dict[str, Any] = {"k": k, "explain": explain, "offset": offset, "fold": fold, "also": also}
+        here = partial(self._search, question, **given)
+        return self.spread(Asked("search", self.audience.sees_all, question, given), here)
+
+    def _search(
+        self,
+        question: Question,
+        k: int,
+        *,
+        explain: bool,
+        offset: int,
+        fold: bool,
+        also: Sequence[Question],
+    ) -> SearchAnswer:
         started = time.perf_counter()
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
