@@ -27,7 +27,7 @@ from queue_config.logs import Trouble, configure
 from queue_config.settings import Settings
 from service.usecases.audience import OWNER, Audience
 from service.usecases.context import Contexts
-from service.usecases.search import Asked, View
+from service.usecases.search import Call, View
 from workers.resources import Resources
 
 IDLE_SECONDS = 60.0
@@ -85,7 +85,7 @@ class AnsweringProcess:
         """Wait until it can answer as fast as this process. Raises ChildDiedError."""
         self._receive(_START_SECONDS)
 
-    def ask(self, asked: Asked) -> tuple[Any, dict[str, float]] | None:
+    def ask(self, asked: Call) -> tuple[Any, dict[str, float]] | None:
         """Return the answer and the seconds of its stages; None where there is an error instead.
 
         Raises ChildDiedError.
@@ -138,7 +138,7 @@ class Answerers:
         """The ids of the other processes that answer, or begin to."""
         return [process.pid for process in self._processes]
 
-    def answer(self, asked: Asked, here: Callable[[], Answer]) -> Answer:
+    def answer(self, asked: Call, here: Callable[[], Answer]) -> Answer:
         """Return the answer by whoever is free first.
 
         This process answers by `here`, also after another one that failed. Raises what `here` raises.
@@ -248,7 +248,7 @@ def _memory_is_full(view: View, connection: Connection) -> bool:
     return True
 
 
-def _answer(view: View, contexts: Mapping[bool, Contexts], asked: Asked) -> Any:
+def _answer(view: View, contexts: Mapping[bool, Contexts], asked: Call) -> Any:
     """Return the answer to a question."""
     if asked.what == "context":
         return contexts[asked.is_owner].ask(asked.question, **asked.given)

@@ -52,7 +52,7 @@ from service.usecases.context_passages import (
     most_notes,
     nearest_of,
 )
-from service.usecases.search import Asked, View
+from service.usecases.search import Call, View
 from service.usecases.status import on_disk
 
 log = structlog.get_logger()
@@ -111,7 +111,7 @@ class Contexts:
         """
         given: dict[str, Any] = {"budget": budget, "compress": compress, "order": order}
         here = partial(self._ask, question, **given)
-        return self.view.spread(Asked("context", self.view.audience.sees_all, question, given), here)
+        return self.view.spread(Call("context", self.view.audience.sees_all, question, given), here)
 
     def _ask(
         self, question: Question, *, budget: int, compress: CompressionMode, order: Order

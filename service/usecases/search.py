@@ -397,7 +397,7 @@ def _answered(ranked: Ranked) -> list[Source]:
 Answer = TypeVar("Answer")
 
 
-class Asked(NamedTuple):
+class Call(NamedTuple):
     """A question as another process can answer it: `search` or `context`, who asks, and what is given with it."""
 
     what: Literal["search", "context"]
@@ -409,11 +409,11 @@ class Asked(NamedTuple):
 class Spread(Protocol):
     """Has a question answered by another process, or by `here` in this one."""
 
-    def __call__(self, asked: Asked, here: Callable[[], Answer], /) -> Answer:
+    def __call__(self, asked: Call, here: Callable[[], Answer], /) -> Answer:
         """Return the answer, whoever gives it. Raises what `here` raises."""
 
 
-def _alone(_asked: Asked, here: Callable[[], Answer]) -> Answer:
+def _alone(_asked: Call, here: Callable[[], Answer]) -> Answer:
     return here()
 
 
@@ -548,7 +548,7 @@ class View:
         """
         given: dict[str, Any] = {"k": k, "explain": explain, "offset": offset, "fold": fold, "also": also}
         here = partial(self._search, question, **given)
-        return self.spread(Asked("search", self.audience.sees_all, question, given), here)
+        return self.spread(Call("search", self.audience.sees_all, question, given), here)
 
     def _search(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -17,6 +19,7 @@ from pipelines.filters import Filters
 from pipelines.indexing.reconcile import check_paths
 from pipelines.question import read_question
 from queue_config.settings import Settings
+from service import answering
 from service.answering import Answerers
 from service.usecases.audience import agents
 from service.usecases.context import Contexts
@@ -217,7 +220,8 @@ def test_the_question_of_a_process_that_is_killed_is_answered_here(view, answere
     wait(lambda: not answerers.pids)
 
 
-def test_every_question_is_answered_while_processes_are_killed(view, answerers):
+def test_every_question_is_answered_while_processes_are_killed(view, answerers, monkeypatch):
+    monkeypatch.setattr(answering, "_AGAIN_SECONDS", 0.1)  # also after one that is killed while it starts
     wanted = {text: told(view.search(read_question(text), 5)) for text in TEXTS}
     found, failed, end = [], [], threading.Event()
 
@@ -259,6 +263,34 @@ def test_the_processes_end_with_the_one_that_serves(view):
     with shared_out(view) as answerers:
         pid = crowd(answerers, view)
     wait(lambda: not psutil.pid_exists(pid))
+
+
+_SERVING = """
+import sys, threading
+from pathlib import Path
+from queue_config.settings import Settings
+from service.answering import Answerers
+from service.usecases.search import View
+from tests.service.test_answering import crowd
+from workers.resources import Resources
+vault, state, model = sys.argv[1:]
+view = View(Resources(Settings(vault=Path(vault), state=Path(state), embedding_model=model)))
+view.load_models()
+answerers = Answerers(view, most=1)
+view.spread = answerers.answer
+print(crowd(answerers, view), flush=True)
+threading.Event().wait()
+"""
+
+
+def test_a_process_ends_when_the_one_that_serves_is_killed(resources):
+    given = resources.settings
+    command = [sys.executable, "-c", _SERVING, str(given.vault), str(given.state), str(given.embedding_model)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
+        pid = int(serving.stdout.readline())
+        assert psutil.pid_exists(pid)
+        serving.kill()
+    wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_the_stages_of_each_answer_are_observed(view, answerers):

@@ -11,7 +11,9 @@ import pytest
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.notes import Rules
 from pipelines.cache.schema import CacheMeta
-from pipelines.model import Privacy
+from pipelines.filters import NO_FILTERS
+from pipelines.model import ChunkSettings, Privacy
+from pipelines.notes.chunk import chunk_note
 from pipelines.notes.markdown import parse_note
 from pipelines.notes.privacy import compared
 
@@ -46,6 +48,12 @@ def just_looked(path, rules):
 
 def index(cache, path, text="Soil."):
     cache._upsert_node(parse_note(path, text), SimpleNamespace(found=SimpleNamespace(mtime_ns=0)))
+
+
+def put(cache, path, text):
+    note = parse_note(path, text)
+    index(cache, path, text)
+    cache.chunks.replace(note, chunk_note(note, ChunkSettings(100, 0, 1_000)), reworded=False)
 
 
 def save(cache, path, wanted, indexed):
@@ -116,6 +124,19 @@ def test_what_was_rolled_back_leaves_nothing(writer):
     writer.con.execute("ROLLBACK")
     index(writer, "b.md", "private:: true")
     assert writer.notes.private(ALL[0]).notes == {"b.md"}
+
+
+def test_the_passages_that_are_seen_follow_each_commit(writer, reader):
+    for n in range(3):
+        put(writer, f"{n}.md", "Soil.")
+    seen = [reader.filters.matching_chunks(NO_FILTERS, {"1.md"})]
+    put(writer, "3.md", "Worms.")
+    seen += [
+        reader.filters.matching_chunks(NO_FILTERS, hidden) for hidden in ({"1.md"}, {"1.md", "3.md"}, ())
+    ]
+    put(writer, "2.md", "Worms.")
+    seen.append(reader.filters.matching_chunks(NO_FILTERS, {"1.md"}))
+    assert seen == [[1, 3], [1, 3, 4], [1, 3], None, [1, 5, 4]]
 
 
 def test_more_changes_than_the_journal_keeps_are_all_seen(writer, reader):
