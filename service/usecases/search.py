@@ -44,7 +44,7 @@ from pipelines.search.find import (
     find_newest,
     no_opinion,
 )
-from pipelines.search.fusion import Found, NoteHit, SecondOpinion, stage, timing
+from pipelines.search.fusion import NoteHit, SecondOpinion, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
@@ -307,13 +307,18 @@ def search_hit(
     )
 
 
-def _note(ranked: Ranked, found: Found) -> NodeRow | None:
-    """Return the row of a note that was found."""
-    with suppress(
-        CacheError
-    ):  # the passage was read from it a moment ago: the answer stands without the rest
-        return ranked.sources[found.domain].cache.passages.node(found.hit.path)
-    return None
+def _notes(page: Page) -> dict[tuple[str, str], NodeRow]:
+    """Return the rows of the notes that are shown, by domain and path."""
+    found: dict[tuple[str, str], NodeRow] = {}
+    shown = [(one.first.domain, one.first.hit.path) for one in page.shown]
+    for slug in dict.fromkeys(slug for slug, _ in shown):
+        paths = [path for domain, path in shown if domain == slug]
+        with suppress(
+            CacheError
+        ):  # passages were read from them a moment ago: the answer stands without the rest
+            rows = page.ranked.sources[slug].cache.passages.nodes(paths)
+            found |= {(slug, path): row for path, row in rows.items()}
+    return found
 
 
 def score_of(hit: NoteHit) -> float:
@@ -572,6 +577,7 @@ class View:
         index = self.index_state(question.filters.domains)
         index.failed |= page.ranked.failed
         took = time.perf_counter() - started
+        notes = _notes(page)
         for name, spent in {**seconds, "total": took}.items():
             self.observe(name, spent)
         return SearchAnswer(
@@ -584,7 +590,7 @@ class View:
                     one,
                     *show,
                     page.ranked.models[one.first.domain],
-                    note=_note(page.ranked, one.first),
+                    note=notes.get((one.first.domain, one.first.hit.path)),
                     explain=explain,
                 )
                 for one, show in zip(page.shown, cut, strict=True)
