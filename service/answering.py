@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -32,6 +33,7 @@ from workers.resources import Resources
 
 IDLE_SECONDS = 60.0
 """How long a process waits for the next question before it ends."""
+_AT_ONCE = 2  # questions that a process has, so that the next is there when one is answered
 _MANY_WAIT = 2
 _CROWDED_SECONDS = 1.0
 _MOST_PROCESSES = 4  # besides the one that serves, whose own part of each answer is a fifth of the work
@@ -58,7 +60,7 @@ def usable_cores() -> int:
 
 
 class AnsweringProcess:
-    """A child process that answers one question at a time."""
+    """A child process that answers one question after another."""
 
     def __init__(self, settings: Settings, idle_s: float) -> None:
         """Start it, without waiting until it can answer, which takes seconds. Raises OSError."""
@@ -74,7 +76,14 @@ class AnsweringProcess:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the process that serves, with which it ends
             )
-        self._send(settings)
+        self._sending = threading.Lock()
+        self._ready: Future[Any] = Future()
+        self._asked = deque([self._ready])
+        self._has_ended = False
+        with suppress(OSError):
+            self._connection.send(settings)
+        self._receiving = threading.Thread(target=self._hand_over, name="answers", daemon=True)
+        self._receiving.start()
 
     @property
     def pid(self) -> int:
@@ -83,36 +92,58 @@ class AnsweringProcess:
 
     def wait_until_ready(self) -> None:
         """Wait until it can answer as fast as this process. Raises ChildDiedError."""
-        self._receive(_START_SECONDS)
+        self._result(self._ready, _START_SECONDS)
 
     def ask(self, asked: Call) -> tuple[Any, dict[str, float]] | None:
         """Return the answer and the seconds of its stages; None where there is an error instead.
 
-        Raises ChildDiedError.
+        Several threads may ask; the questions are answered in turn. Raises ChildDiedError.
         """
-        self._send(asked)
-        answer: tuple[Any, dict[str, float]] | None = self._receive(_ANSWER_SECONDS)
-        return answer
+        answer: Future[Any] = Future()
+        with self._sending:
+            self._asked.append(answer)
+            try:
+                self._connection.send(asked)
+            except OSError:
+                pass  # it has ended, and `_hand_over` says so
+            except Exception:
+                self._asked.pop()
+                raise
+            if self._has_ended:
+                self._give_up()
+        found: tuple[Any, dict[str, float]] | None = self._result(answer, _ANSWER_SECONDS)
+        return found
 
     def wait(self) -> None:
         """Wait until the process has ended."""
+        self._receiving.join()
         self._process.wait()
 
     def end(self) -> None:
         """End the process at once."""
         self._process.kill()
 
-    def _send(self, message: object) -> None:
-        with suppress(OSError):  # it has ended, which `_receive` says
-            self._connection.send(message)
+    def _hand_over(self) -> None:
+        """Hand the answers over to those who wait for them, until the process ends."""
+        with suppress(EOFError, OSError):
+            while True:
+                message = self._connection.recv()
+                self._asked.popleft().set_result(message)
+        self._process.kill()  # it may have closed its pipe only
+        with self._sending:
+            self._has_ended = True
+            self._give_up()
 
-    def _receive(self, seconds: float) -> Any:
+    def _give_up(self) -> None:
+        while self._asked:
+            self._asked.popleft().set_exception(ChildDiedError("a process that answers questions ended"))
+
+    @staticmethod
+    def _result(answer: Future[Any], seconds: float) -> Any:
         try:
-            if self._connection.poll(seconds):
-                return self._connection.recv()
-        except (EOFError, OSError):
-            raise ChildDiedError(f"a process that answers questions ended ({self._process.wait()})") from None
-        raise ChildDiedError(f"a process that answers questions did not do so within {seconds:g} s")
+            return answer.result(seconds)
+        except TimeoutError:
+            raise ChildDiedError(f"a process that answers questions took more than {seconds:g} s") from None
 
 
 class Answerers:
@@ -226,14 +257,15 @@ class Answerers:
             if process:
                 process.end()
         else:
-            self._give(process)
+            for _ in range(_AT_ONCE):
+                self._give(process)
         finally:
             self._is_starting = False
         if process:
             process.wait()
-            with self._changing, suppress(ValueError):
+            with self._changing:
                 self._processes.discard(process)
-                self._free.remove(process)
+                self._free = deque(one for one in self._free if one is not process)
 
 
 # What runs in the other process.
