@@ -373,6 +373,9 @@ class Passages(Protocol):
     def node(self, path: str) -> NodeRow | None:
         """Return a note's own row, or None if it is not indexed."""
 
+    def nodes(self, paths: Collection[str]) -> dict[str, NodeRow]:
+        """Return the rows of those of these notes that are indexed, by path."""
+
     def chunk_paths(self, ids: Sequence[int]) -> dict[int, str]:
         """Return the paths of chunks by id."""
 

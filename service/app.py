@@ -20,6 +20,7 @@ from starlette.routing import Route
 from pipelines.errors import EverindexError
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
+from service.answering import Answerers
 from service.http.auth import Guard, Sessions
 from service.http.errors import add_problems
 from service.http.limits import THREADS, Limits
@@ -88,6 +89,8 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
     resources = Resources(settings)
     resources.check_models()
     view = View(resources)
+    answerers = Answerers(view)
+    view.spread = answerers.answer
     place = resources.place
     sessions = Sessions(read_token(place.state), place.state, place.identity.vault_id, port)
 
@@ -102,6 +105,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
                 yield
             finally:
                 stopping.set()
+                answerers.close()
                 resources.embedders.close()
                 await agents.close()
 

@@ -26,6 +26,7 @@ BOUNDARIES = {
         ("pipelines.cache.filters", "pipelines.cache.search"),
         "what a cache answers, a subject each, and each store has its own",
     ),
+    "service.answering": "processes of their own",
     "service.watcher.inotify": "a library: watchdog's observer of Linux, which other systems cannot import",
     **dict.fromkeys(
         (

@@ -12,7 +12,7 @@ from pipelines.cache.dates import CREATED, NODES
 from pipelines.cache.graph import OF_CODE
 from pipelines.filters import Filters, as_number, exact_heading, fold, has_heading, has_task
 from pipelines.formats import FORMATS
-from pipelines.sqlite import one, select
+from pipelines.sqlite import data_version, one, select
 
 _Condition = tuple[str, Sequence[object]]
 
@@ -190,6 +190,8 @@ class SqliteFiltering:
 
     def __init__(self, con: apsw.Connection) -> None:
         self._con = con
+        self._visible: tuple[object, list[int]] | None = None
+        """The commits and own changes seen and the hidden paths of the last question without filters; its chunks."""
 
     def matching_chunks(self, filters: Filters, hidden: Collection[str] = frozenset()) -> list[int] | None:
         """Return the ids of the chunks of all notes that pass, or None if every note does. Raises CacheError.
@@ -199,6 +201,8 @@ class SqliteFiltering:
         where, bindings = _where(filters, hidden)
         if not where and not filters.sections:
             return None
+        if not filters.sections and not any(_conditions(filters, "")):
+            return self._visible_chunks(frozenset(hidden))
         self._register()
         sections = f" WHERE {_sections(filters)}" if filters.sections else ""
         (ids,) = one(
@@ -211,6 +215,15 @@ class SqliteFiltering:
         )
         found: list[int] = json.loads(ids)
         return found
+
+    def _visible_chunks(self, hidden: frozenset[str]) -> list[int]:
+        """Return the ids of the chunks of all notes that are not hidden, kept until a commit."""
+        state = data_version(self._con), self._con.total_changes(), hidden
+        if self._visible is None or self._visible[0] != state:
+            sql = "SELECT json_group_array(id) FROM vault_chunk WHERE path NOT IN (SELECT value FROM json_each(?))"
+            (ids,) = one(self._con, sql, (json.dumps(list(hidden)),))
+            self._visible = state, json.loads(ids)
+        return self._visible[1]
 
     def facets(self, paths: Collection[str]) -> list[tuple[str, list[str], str]]:
         """Return path, tags and day of notes, as `tag`, `since` and `until` compare them."""

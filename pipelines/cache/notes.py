@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import apsw
@@ -13,7 +13,7 @@ from pipelines.cache.dates import CHANGED, NODES
 from pipelines.cache.vectors import Vector
 from pipelines.model import Privacy
 from pipelines.notes.links import NOTE_SUFFIXES
-from pipelines.sqlite import data_version, first, select
+from pipelines.sqlite import data_version, first, one, select, snapshot
 
 _OPENING_CHUNKS = 4  # the first ones may be nothing but a heading
 _OPENING = 4_000
@@ -58,13 +58,21 @@ class Private(NamedTuple):
     known: frozenset[str]
 
 
+class _Judged(NamedTuple):
+    """The private notes by some rules, the commits and own changes seen by then, and the journal's last number."""
+
+    state: tuple[int, int]
+    rules: Rules
+    number: int
+    found: Private
+
+
 class SqliteNotes:
     """What a cache knows of notes, read on its connection."""
 
     def __init__(self, con: apsw.Connection) -> None:
         self._con = con
-        self._private: tuple[object, frozenset[str], frozenset[str]] | None = None
-        """The state and the rules of the last question about private notes, and its answer: `Private`."""
+        self._private: _Judged | None = None
 
     def names(self, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
         """Return the title, and the aliases as JSON, of every note or of those at `paths`, by path."""
@@ -222,22 +230,48 @@ class SqliteNotes:
         """Return which of this cache's notes are private. Raises CacheError.
 
         A note whose file is known to differ from what was indexed may be private, and so may a note of which nothing
-        is stored, and one that belongs to another domain now.
+        is stored, and one that belongs to another domain now. The answer is kept; after a commit, only the notes that
+        the journal names are judged again.
         """
+        if self._con.txn_state() == apsw.SQLITE_TXN_WRITE:  # what it sees may be rolled back
+            return _split(dict(self._private_notes(rules)))
         state = data_version(self._con), self._con.total_changes()
-        if self._private is None or self._private[0] != (state, rules):
-            found = dict(self._private_notes(rules))
-            self._private = (
-                (state, rules),
-                frozenset(found),
-                frozenset(path for path in found if found[path]),
-            )
-        return Private(*self._private[1:])
+        if self._private is None or (self._private.state, self._private.rules) != (state, rules):
+            with snapshot(self._con):
+                self._private = self._judged(state, rules, self._private)
+        return self._private.found
 
-    def _private_notes(self, rules: Rules) -> list[tuple[str, bool]]:
-        """Return the paths of the notes that are private or may be, each with whether it was when it was indexed."""
+    def _judged(self, state: tuple[int, int], rules: Rules, last: _Judged | None) -> _Judged:
+        """Return which notes are private now, from which were and what changed since, if that is known."""
+        oldest, number = one(
+            self._con,
+            "SELECT coalesce((SELECT min(number) FROM vault_privacy_change), 1),"
+            " coalesce((SELECT max(number) FROM vault_privacy_change), 0)",
+        )
+        if last is None or last.rules != rules or not oldest - 1 <= last.number <= number:
+            found = dict(self._private_notes(rules))
+            return _Judged(state, rules, number, _split(found))
+        sql = "SELECT DISTINCT path FROM vault_privacy_change WHERE number > ?"
+        changed = [path for (path,) in select(self._con, sql, (last.number,))]
+        if not changed:
+            return _Judged(state, rules, number, last.found)
+        new = _split(dict(self._private_notes(rules, changed)))
+        notes, known = ((old.difference(changed) | now) for old, now in zip(last.found, new, strict=True))
+        return _Judged(state, rules, number, Private(notes, known))
+
+    def _private_notes(self, rules: Rules, among: Collection[str] | None = None) -> list[tuple[str, bool]]:
+        """Return the paths (of `among` these) of the notes that are private or may be.
+
+        Each with whether it was when it was indexed.
+        """
+        some = "" if among is None else " AND path IN (SELECT value FROM json_each(?))"
+        these = [] if among is None else [json.dumps(list(among), ensure_ascii=False)]
         if not rules.settings.llm:
-            found = select(self._con, "SELECT path FROM vault_file UNION SELECT path FROM vault_node")
+            found = select(
+                self._con,
+                f"SELECT path FROM vault_file WHERE true{some} UNION SELECT path FROM vault_node WHERE true{some}",
+                these * 2,
+            )
             return [(path, True) for (path,) in found]
         conditions = [
             (sql, json.dumps(names, ensure_ascii=False))
@@ -251,10 +285,14 @@ class SqliteNotes:
         known = " OR ".join(("p.private <> 0", "instr(f.path, ?) <> 1", *(sql for sql, _ in conditions)))
         found = select(
             self._con,
-            f"SELECT path, is_known FROM (SELECT f.path, coalesce({known}, 0) AS is_known,"
+            f"SELECT path, is_known FROM (SELECT path, coalesce({known}, 0) AS is_known,"
             " p.private IS NULL OR f.wanted_hash IS NOT f.indexed_hash AS is_new"
-            " FROM vault_file f LEFT JOIN vault_node p USING (path)) WHERE is_known OR is_new"
-            " UNION ALL SELECT path, 0 FROM vault_node WHERE path NOT IN (SELECT path FROM vault_file)",
-            [rules.folder, *(names for _, names in conditions)],
+            f" FROM vault_file f LEFT JOIN vault_node p USING (path) WHERE true{some}) WHERE is_known OR is_new"
+            f" UNION ALL SELECT path, 0 FROM vault_node WHERE path NOT IN (SELECT path FROM vault_file){some}",
+            [rules.folder, *(names for _, names in conditions), *these * 2],
         )
         return [(path, bool(is_known)) for path, is_known in found]
+
+
+def _split(found: Mapping[str, bool]) -> Private:
+    return Private(frozenset(found), frozenset(path for path, is_known in found.items() if is_known))

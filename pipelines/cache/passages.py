@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pipelines.cache.dates import CHANGED, CHANGED_BY, CREATED, CREATED_BY, NODES, STATED
 from pipelines.formats import format_of
 from pipelines.model import BY_GIT, Locator, NoteFacts
-from pipelines.sqlite import first, records, select, transaction
+from pipelines.sqlite import records, select, transaction
 
 _LAST_PATH = "\U0010ffff"
 
@@ -194,6 +194,35 @@ class LinkChunk:
     first: str
 
 
+def _node_row(
+    path: str,
+    title: str,
+    frontmatter: str,
+    tags: str,
+    aliases: str,
+    author: str | None,
+    kind: str | None,
+    published: str | None,
+    evergreen: int,
+    warnings: str,
+    *dates: Any,
+) -> NodeRow:
+    return NodeRow(
+        path=path,
+        title=title,
+        frontmatter=json.loads(frontmatter),
+        tags=json.loads(tags),
+        aliases=json.loads(aliases),
+        author=author,
+        kind=kind,
+        published_at=published,
+        modified=dates[2],
+        evergreen=bool(evergreen),
+        warnings=json.loads(warnings),
+        dates=NoteDates(*dates),
+    )
+
+
 class SqlitePassages:
     """What a hit shows, and the vectors of sentences, on a cache's connection."""
 
@@ -309,29 +338,18 @@ class SqlitePassages:
 
     def node(self, path: str) -> NodeRow | None:
         """Return a note's row, or None."""
-        row = first(
+        return self.nodes([path]).get(path)
+
+    def nodes(self, paths: Collection[str]) -> dict[str, NodeRow]:
+        """Return the rows of those of these notes that are indexed, by path."""
+        rows = select(
             self._con,
             f"SELECT n.path, title, frontmatter, tags, aliases, author, kind, {STATED}, evergreen, warnings,"
-            f" {CREATED}, {CREATED_BY}, {CHANGED}, {CHANGED_BY} FROM {NODES} WHERE n.path = ?",
-            (path,),
+            f" {CREATED}, {CREATED_BY}, {CHANGED}, {CHANGED_BY} FROM {NODES}"
+            " WHERE n.path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(paths)),),
         )
-        if row is None:
-            return None
-        path, title, frontmatter, tags, aliases, author, kind, published, evergreen, warnings, *dates = row
-        return NodeRow(
-            path=path,
-            title=title,
-            frontmatter=json.loads(frontmatter),
-            tags=json.loads(tags),
-            aliases=json.loads(aliases),
-            author=author,
-            kind=kind,
-            published_at=published,
-            modified=dates[2],
-            evergreen=bool(evergreen),
-            warnings=json.loads(warnings),
-            dates=NoteDates(*dates),
-        )
+        return {row[0]: _node_row(*row) for row in rows}
 
     def text_hashes(self, paths: Sequence[str]) -> dict[str, list[str]]:
         """Return, by path, the hashes of notes' passages that have a vector, in the order of the text."""

@@ -30,6 +30,7 @@ def _among(column: str, only: Collection[int] | Collection[str] | None) -> tuple
 
 
 _LAST = 2**63 - 1
+_FEW = 20  # chunks: a search in each takes 0.07 ms, and one for a phrase of common words in all of 10,000 up to 5 ms
 _STEMS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.fts_{0} USING fts5vocab('main', 'vault_chunk_fts', '{0}')"
 
 
@@ -330,11 +331,12 @@ class SqliteSearch:
 
     def occurrences_in(self, phrase: str, ids: Sequence[int]) -> list[tuple[int, float]]:
         """Return those of these chunks that contain a phrase, in order, with its count by column weight."""
+        # With the plus SQLite searches for the phrase once, and without it once per id, which is faster for a few.
+        rowid = "rowid" if len(ids) <= _FEW else "+rowid"
         return select(
             self._con,
-            # The plus: otherwise SQLite would search for the phrase once per id.
             "SELECT rowid, weighted_count(vault_chunk_fts) FROM vault_chunk_fts"
-            " WHERE vault_chunk_fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid",
+            f" WHERE vault_chunk_fts MATCH ? AND {rowid} IN (SELECT value FROM json_each(?)) ORDER BY rowid",
             (f'"{phrase}"', json.dumps(list(ids))),
         )
 

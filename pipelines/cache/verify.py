@@ -278,7 +278,12 @@ _LARGEST_CODE = 127
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
 _TYPES = {"TEXT": "'text'", "INTEGER": "'integer'", "REAL": "'real'", "BLOB": "'blob'"}
 _JSON = ("frontmatter", "tags", "aliases", "warnings", "heading_path", "locator")
-_COUNTS_BY = {"vault_chunk": "id", "vault_chunk_change": "number", "vault_community": "id"}
+_COUNTS_BY = {
+    "vault_chunk": "id",
+    "vault_chunk_change": "number",
+    "vault_privacy_change": "number",
+    "vault_community": "id",
+}
 
 
 def lost_tables(cache: SqliteCache) -> list[str]:

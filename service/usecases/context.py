@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
+from typing import Any
 
 import structlog
 
@@ -51,7 +52,7 @@ from service.usecases.context_passages import (
     most_notes,
     nearest_of,
 )
-from service.usecases.search import View
+from service.usecases.search import Call, View
 from service.usecases.status import on_disk
 
 log = structlog.get_logger()
@@ -108,6 +109,13 @@ class Contexts:
         chosen from the answers alone.
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
+        given: dict[str, Any] = {"budget": budget, "compress": compress, "order": order}
+        here = partial(self._ask, question, **given)
+        return self.view.spread(Call("context", self.view.audience.sees_all, question, given), here)
+
+    def _ask(
+        self, question: Question, *, budget: int, compress: CompressionMode, order: Order
+    ) -> ContextAnswer:
         started = time.perf_counter()
         typed, domains = question.typed, question.filters.domains
         wanted = Wanted(typed, budget, compress, typed, order=order, domains=domains)

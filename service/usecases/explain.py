@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from pipelines.domains import with_setting
 from pipelines.embedding.check import speed_of
@@ -21,13 +21,14 @@ from pipelines.maintenance.databases import copy
 from pipelines.question import Question, read_question
 from pipelines.search.ablation import RETRIEVERS, Way, as_it_is, steps, with_settings, without
 from pipelines.search.evaluate import Figures, GainEstimate, Grades, Loss, figures, losses, mean, verdict_of
-from pipelines.search.explain import standing
+from pipelines.search.explain import Standing, reason, standing
+from pipelines.search.near_duplicates import Folded
 from pipelines.state.state import STATE_FILE
 from pipelines.vault import files
 from service.schemas.search import Explanation
 from service.usecases.maintenance import Progress, index_once, stored_indexes
 from service.usecases.paging import Page, followed_by
-from service.usecases.search import View, explanation, gone_because, unindexed
+from service.usecases.search import View, gone_because, layers_of, score_of, signals_of
 from workers.resources import Resources
 from workers.vault_paths import VAULT_FILE
 
@@ -48,8 +49,58 @@ def explain(view: View, question: Question, path: str, k: int) -> Explanation:
         gone = None if stands.place else gone_because(view.resources, source.cache, path)
         if not (gone or stands.place or path in source.cache.search.notes_of(source.only)):
             gone = "it does not pass the filters in the question"
-        return explanation(path, slug, known["state"], stands, page.shown, gone)
-    return unindexed(known, path, page.depth)
+        return _explanation(path, slug, known["state"], stands, page.shown, gone)
+    return _unindexed(known, path, page.depth)
+
+
+def _explanation(
+    path: str, domain: str, state: str, standing: Standing, shown: Sequence[Folded], gone: str | None
+) -> Explanation:
+    """Return why a note is among the results of a search, or is not."""
+    found = standing.found
+    place, before = _place(path, shown)
+    return Explanation(
+        path=path,
+        domain=domain,
+        state=state,
+        result=place if before is None else None,
+        score=score_of(found.hit) if found else None,
+        signals=signals_of(found.hit) if found else {},
+        layers=layers_of(found.hit, found.ranks) if found else [],
+        passages_nearer=standing.nearer,
+        cosine=standing.cosine,
+        bm25=standing.bm25,
+        depth=standing.depth,
+        reason=gone or reason(standing, len(shown), place, before),
+    )
+
+
+def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
+    """Return a note's place among the results (from 1), and the note that it is folded behind, if it is."""
+    for place, one in enumerate(shown, start=1):
+        if one.first.hit.path == path:
+            return place, None
+        if path in [other.hit.path for other in one.alike]:
+            return place, one.first.hit.path
+    return None, None
+
+
+def _unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:
+    """Return the explanation of a path that no index has; `known` is what `why` says of it."""
+    return Explanation(
+        path=path,
+        domain=known["domain"],
+        state=known["state"],
+        result=None,
+        score=None,
+        signals={},
+        layers=[],
+        passages_nearer=None,
+        cosine=None,
+        bm25=None,
+        depth=depth,
+        reason=f"it is not indexed: {known['reason']}",
+    )
 
 
 # Measure the answers to judged questions: after each step of an answer, and with a changed layer or setting.
@@ -126,8 +177,8 @@ def paths_of(page: Page, grades: Grades) -> list[str]:
 
     A result with others folded behind it is the best graded of them.
     """
-    for slug, reason in page.ranked.failed.items():
-        raise CacheError(f"{slug} cannot be asked, so its answers cannot be measured: {reason}")
+    for slug, why in page.ranked.failed.items():
+        raise CacheError(f"{slug} cannot be asked, so its answers cannot be measured: {why}")
     alike = [[one.hit.path for one in (result.first, *result.alike)] for result in page.shown]
     return [max(paths, key=lambda path: grades.get(path, 0)) for paths in alike]
 

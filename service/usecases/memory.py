@@ -71,10 +71,11 @@ class InMemory:
         """Return the symbols of a cache's source files, which questions read and follow."""
         return self._symbols.setdefault(cache.path, SymbolNames())
 
-    def follow(self, caches: Sequence[SqliteCache]) -> None:
+    def follow(self, caches: Sequence[SqliteCache]) -> bool:
         """Take in what was committed to these caches, and let go of those that are no longer among them.
 
-        Raises CacheError after the others were followed where one of them cannot be read; that one is let go of.
+        Say whether all that is read ahead is there. Raises CacheError after the others were followed where one of
+        them cannot be read; that one is let go of.
         """
         failed = None
         for cache in caches:
@@ -87,6 +88,7 @@ class InMemory:
             self._let_go(path)
         if failed is not None:
             raise failed
+        return self._followed.keys() >= {cache.path for cache in caches}
 
     def _follow(self, cache: SqliteCache) -> None:
         now = (cache, cache.data_version())

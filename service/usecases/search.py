@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -34,7 +34,7 @@ from pipelines.model import Domain
 from pipelines.question import Question
 from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.excerpts import Excerpt
-from pipelines.search.explain import Standing, nothing_left, reason
+from pipelines.search.explain import nothing_left
 from pipelines.search.find import (
     SentenceVectors,
     by_pairs,
@@ -44,7 +44,7 @@ from pipelines.search.find import (
     find_newest,
     no_opinion,
 )
-from pipelines.search.fusion import Found, NoteHit, SecondOpinion, stage, timing
+from pipelines.search.fusion import NoteHit, SecondOpinion, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import SIGNALS, Source
@@ -61,7 +61,6 @@ from service.schemas.search import (
     AlikeNote,
     EmbedAnswer,
     EmbedRequest,
-    Explanation,
     IndexState,
     Layer,
     SearchAnswer,
@@ -308,13 +307,18 @@ def search_hit(
     )
 
 
-def _note(ranked: Ranked, found: Found) -> NodeRow | None:
-    """Return the row of a note that was found."""
-    with suppress(
-        CacheError
-    ):  # the passage was read from it a moment ago: the answer stands without the rest
-        return ranked.sources[found.domain].cache.passages.node(found.hit.path)
-    return None
+def _notes(page: Page) -> dict[tuple[str, str], NodeRow]:
+    """Return the rows of the notes that are shown, by domain and path."""
+    found: dict[tuple[str, str], NodeRow] = {}
+    shown = [(one.first.domain, one.first.hit.path) for one in page.shown]
+    for slug in dict.fromkeys(slug for slug, _ in shown):
+        paths = [path for domain, path in shown if domain == slug]
+        with suppress(
+            CacheError
+        ):  # passages were read from them a moment ago: the answer stands without the rest
+            rows = page.ranked.sources[slug].cache.passages.nodes(paths)
+            found |= {(slug, path): row for path, row in rows.items()}
+    return found
 
 
 def score_of(hit: NoteHit) -> float:
@@ -357,38 +361,6 @@ def _layer(hit: NoteHit, name: str, rank: int) -> Layer:
     )
 
 
-def explanation(
-    path: str, domain: str, state: str, standing: Standing, shown: Sequence[Folded], gone: str | None
-) -> Explanation:
-    """Return why a note is among the results of a search, or is not."""
-    found = standing.found
-    place, before = _place(path, shown)
-    return Explanation(
-        path=path,
-        domain=domain,
-        state=state,
-        result=place if before is None else None,
-        score=score_of(found.hit) if found else None,
-        signals=signals_of(found.hit) if found else {},
-        layers=layers_of(found.hit, found.ranks) if found else [],
-        passages_nearer=standing.nearer,
-        cosine=standing.cosine,
-        bm25=standing.bm25,
-        depth=standing.depth,
-        reason=gone or reason(standing, len(shown), place, before),
-    )
-
-
-def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
-    """Return a note's place among the results (from 1), and the note that it is folded behind, if it is."""
-    for place, one in enumerate(shown, start=1):
-        if one.first.hit.path == path:
-            return place, None
-        if path in [other.hit.path for other in one.alike]:
-            return place, one.first.hit.path
-    return None, None
-
-
 def why_nothing(ranked: Ranked) -> str | None:
     """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
     answered = _answered(ranked)
@@ -427,25 +399,27 @@ def _answered(ranked: Ranked) -> list[Source]:
     return [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
 
 
-def unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:
-    """Return the explanation of a path that no index has; `known` is what `why` says of it."""
-    return Explanation(
-        path=path,
-        domain=known["domain"],
-        state=known["state"],
-        result=None,
-        score=None,
-        signals={},
-        layers=[],
-        passages_nearer=None,
-        cosine=None,
-        bm25=None,
-        depth=depth,
-        reason=f"it is not indexed: {known['reason']}",
-    )
-
-
 Answer = TypeVar("Answer")
+
+
+class Call(NamedTuple):
+    """A question as another process can answer it: `search` or `context`, who asks, and what is given with it."""
+
+    what: Literal["search", "context"]
+    is_owner: bool
+    question: Question
+    given: Mapping[str, Any]
+
+
+class Spread(Protocol):
+    """Has a question answered by another process, or by `here` in this one."""
+
+    def __call__(self, asked: Call, here: Callable[[], Answer], /) -> Answer:
+        """Return the answer, whoever gives it. Raises what `here` raises."""
+
+
+def _alone(_asked: Call, here: Callable[[], Answer]) -> Answer:
+    return here()
 
 
 def _unobserved(_stage: str, _seconds: float) -> None:
@@ -464,7 +438,7 @@ class View:
     """A vault as one asker sees it: searches, notes and their standing. All use cases get one.
 
     With `wait_for_model` the first question waits for the model. `observe` receives the seconds that each stage of a
-    search took.
+    search took. `spread` chooses the process that answers a question.
     """
 
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
@@ -477,6 +451,7 @@ class View:
         self.titles = TitleIndex()
         self._shared: tuple[tuple[str, ...], dict[str, list[str]]] = ((), {})
         self.observe: Callable[[str, float], None] = _unobserved
+        self.spread: Spread = _alone
 
     def seen_by(self, audience: Audience) -> View:
         """Return the same vault, with the same models and data in memory, as another asker sees it."""
@@ -528,9 +503,12 @@ class View:
                 except ModelUnavailableError as error:
                     self.resources.refuse_second(domain, error)
 
-    def follow_commits(self) -> None:
-        """Update the data in memory from the caches whose models are loaded. Only one thread calls it."""
-        self._in_memory.follow(
+    def follow_commits(self) -> bool:
+        """Update the data in memory from the caches whose models are loaded, and say whether all is there by now.
+
+        Only one thread calls it.
+        """
+        return self._in_memory.follow(
             [cache for _, cache in self.readers() if self._models.has_loaded(cache.meta.model)]
         )
 
@@ -573,6 +551,20 @@ class View:
         `also`: other phrasings of it, whose best 50 results each are merged with its own. Raises DomainNotFoundError,
         FilterError.
         """
+        given: dict[str, Any] = {"k": k, "explain": explain, "offset": offset, "fold": fold, "also": also}
+        here = partial(self._search, question, **given)
+        return self.spread(Call("search", self.audience.sees_all, question, given), here)
+
+    def _search(
+        self,
+        question: Question,
+        k: int,
+        *,
+        explain: bool,
+        offset: int,
+        fold: bool,
+        also: Sequence[Question],
+    ) -> SearchAnswer:
         started = time.perf_counter()
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
@@ -585,6 +577,7 @@ class View:
         index = self.index_state(question.filters.domains)
         index.failed |= page.ranked.failed
         took = time.perf_counter() - started
+        notes = _notes(page)
         for name, spent in {**seconds, "total": took}.items():
             self.observe(name, spent)
         return SearchAnswer(
@@ -597,7 +590,7 @@ class View:
                     one,
                     *show,
                     page.ranked.models[one.first.domain],
-                    note=_note(page.ranked, one.first),
+                    note=notes.get((one.first.domain, one.first.hit.path)),
                     explain=explain,
                 )
                 for one, show in zip(page.shown, cut, strict=True)

@@ -645,6 +645,14 @@ def test_words_are_counted_by_chunk_in_the_order_of_ids(cache):
     assert cache.search.count_having("apple") == 2
 
 
+@pytest.mark.parametrize("beside", [0, 1, 40])
+def test_a_phrase_is_found_in_the_chunks_asked_for_however_many(cache, beside):
+    save(cache, "a.md", "apple bread", "bread apple", "apple bread")
+    first, second, _ = ids(cache, "a.md")
+    asked = [second, first, *range(1_000, 1_000 + beside)]
+    assert [chunk for chunk, _ in cache.search.occurrences_in("apple bread", asked)] == [first]
+
+
 def test_a_state_has_a_name_that_changes_with_what_rankings_depend_on(store, cache):
     save(cache, "a.md", "apple")
     names = [cache.search.generation()]

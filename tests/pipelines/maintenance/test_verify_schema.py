@@ -89,6 +89,10 @@ NOT_DERIVED = {
     ): "it says how ranks were computed; they are computed again to compare them",
     ("vault_chunk_change", "number"): "a journal; who follows it compares what it holds with the cache",
     ("vault_chunk_change", "chunk_id"): "a journal; who follows it compares what it holds with the cache",
+    **{
+        ("vault_privacy_change", name): "a journal; who begins judges every note"
+        for name in ("number", "path")
+    },
     **{("vault_probe", name): MODEL for name in ("position", "embedding")},
     **{("vault_git", name): GIT for name in ("path", "created", "changed", "written")},
     ("sqlite_sequence", "seq"): "numbers may be left out; one that is too low is found",
