@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.embedding.embedder import Embedder, Library
 from pipelines.embedding.models import ModelInfo
-from workers.resources import Embedders
+from workers.models import Embedders
 
 _LOADED: dict[tuple[ModelInfo, Library], Embedder] = {}
 

@@ -33,7 +33,8 @@ from pipelines.model import ChunkSettings, Domain
 from queue_config.settings import Settings
 from service.usecases.maintenance import rebuild_caches, repair_caches, verify_caches
 from tests.working import commit_all
-from workers.resources import Embedders, Resources
+from workers.models import Embedders
+from workers.resources import Resources
 from workers.run import make_upkeep_tasks, sweep_upkeep
 from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
 

@@ -10,7 +10,7 @@ import pytest
 from pipelines.embedding.models import find_model
 from pipelines.errors import ModelUnavailableError
 from tests.tiny import break_in_memory
-from workers.resources import LAST_QUERY_FILE, Embedders
+from workers.models import LAST_QUERY_FILE, Embedders
 
 HERE = socket.gethostname()
 
