@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import structlog
 
 from pipelines.cache.schema import CacheMeta
-from pipelines.embedding.embedder import CrossEncoder, Embedder, Library, load_cross_encoder
+from pipelines.embedding.apart import Kind, TorchProcess
+from pipelines.embedding.embedder import CrossEncoder, Embedder, Vectors, load_cross_encoder
 from pipelines.embedding.models import (
     NO_MODEL,
     ModelInfo,
@@ -24,7 +27,7 @@ from pipelines.embedding.models import (
     is_cross_encoder,
 )
 from pipelines.embedding.remote import RemoteEmbedder, describe_remote
-from pipelines.errors import ModelNotAllowedError, ModelUnavailableError
+from pipelines.errors import ChildDiedError, ModelNotAllowedError, ModelUnavailableError
 from pipelines.indexing.ingest import Encode
 from pipelines.model import ChunkSettings, Domain
 from pipelines.notes.chunk import chunk_settings
@@ -108,13 +111,38 @@ LAST_QUERY_FILE = "last-query"
 _QUERY_QUIET_SECONDS = 30.0
 # From here on, loading torch and computing with it takes less time than numpy needs.
 _MANY_TEXTS = 100
+# How long numpy alone computes after a process with torch ended otherwise than because it was idle.
+_WITHOUT_TORCH_SECONDS = 600.0
+
+
+class BulkEmbedder:
+    """A model for many texts: torch computes it in its own process, and this process what that one leaves undone."""
+
+    def __init__(self, embedder: Embedder, torch: TorchProcess, threads: int) -> None:
+        self._embedder = embedder
+        self._torch = torch
+        self._threads = threads
+
+    def encode_documents(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts as `Embedder.encode_documents` does, with the same errors."""
+        return self._encode("documents", texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts as questions, likewise."""
+        return self._encode("queries", texts)
+
+    def _encode(self, kind: Kind, texts: Sequence[str]) -> Vectors:
+        with suppress(ChildDiedError):  # `Embedders` says so when it is asked for the next texts
+            return self._torch.encode(kind, texts, self._threads)
+        embedder = self._embedder
+        return (embedder.encode_documents if kind == "documents" else embedder.encode_queries)(texts)
 
 
 Encoder = Embedder | RemoteEmbedder
 
 
 class Embedders:
-    """A process's loaded models by name; each is loaded at first use, by numpy, or by torch when many texts wait.
+    """A process's loaded models by name; each is loaded at first use, and by torch besides when many texts wait.
 
     `find` returns the information about a model. `workers` returns the known worker processes and whether each lives.
     `remote` returns the chain of a model that endpoints serve, None for any other.
@@ -134,7 +162,9 @@ class Embedders:
         self._workers = workers
         self._loading, self._pairing = threading.Lock(), threading.Lock()
         self._loaded: dict[str, Encoder] = {}
-        self._wanted: dict[str, Library] = {}
+        self._torch: dict[str, TorchProcess] = {}
+        self._without_torch_until = -math.inf
+        self._is_closed = False
         self._pairs: dict[str, CrossEncoder] = {}
 
     def get(self, model: str, threads: int | None = None) -> Encoder:
@@ -143,7 +173,7 @@ class Embedders:
         A chain of endpoints is returned as it is; `load` connects to it.
         """
         with self._loading:
-            return self._get(model, threads, self._wanted.get(model, "numpy"))
+            return self._get(model, threads)
 
     def load(self, model: str, threads: int | None = None) -> Encoder:
         """Return the model of that name, ready for use: loaded, or connected to an endpoint.
@@ -156,7 +186,10 @@ class Embedders:
         return embedder
 
     def close(self) -> None:
-        """Close the connections to endpoints."""
+        """Close the connections to endpoints, and end the processes with torch."""
+        self._is_closed = True
+        for process in self._torch.values():
+            process.close()
         for embedder in self._loaded.values():
             if isinstance(embedder, RemoteEmbedder):
                 embedder.close()
@@ -171,20 +204,53 @@ class Embedders:
         embedder = self.get(model)
         return None if isinstance(embedder, RemoteEmbedder) else embedder.encode_queries
 
-    def bulk(self, model: str, texts: Callable[[], int] = lambda: 0) -> Encoder:
-        """Return the loaded model, set to the number of threads that bulk work may use now, in torch for many texts.
+    def bulk(self, model: str, texts: Callable[[], int] = lambda: 0) -> Encoder | BulkEmbedder:
+        """Return the model, set to the number of threads that bulk work may use now.
 
-        Loading torch takes seconds.
+        Many texts start a process that computes it in torch. That takes seconds, which numpy uses, and half a
+        gigabyte until it was idle for a minute.
         """
+        threads = self.threads()
         with self._loading:
-            wanted = self._wanted.get(model, "numpy")
-            if wanted == "numpy" and texts() >= _MANY_TEXTS:
-                wanted = "torch"
-            embedder = self._get(model, self.threads(), wanted)
-        embedder.use_threads(self.threads())
-        return embedder
+            embedder = self._get(model, threads)
+            if isinstance(embedder, RemoteEmbedder):
+                return embedder
+            torch = self._running_torch(embedder, texts)
+        embedder.use_threads(threads)
+        return BulkEmbedder(embedder, torch, threads) if torch and torch.is_ready() else embedder
 
-    def _get(self, model: str, threads: int | None, wanted: Library) -> Encoder:
+    def _running_torch(self, embedder: Embedder, texts: Callable[[], int]) -> TorchProcess | None:
+        """Return the process that computes a model in torch, ready or not; many texts start it."""
+        name = embedder.info.name
+        process = self._torch.get(name)
+        if process and process.ended is not None:
+            del self._torch[name]
+            if process.has_failed and not self._is_closed:
+                self._without_torch_until = time.monotonic() + _WITHOUT_TORCH_SECONDS
+                log.warning("torch failed; numpy computes the model", model=name, reason=process.ended)
+            process = None
+        can = embedder.library == "numpy" and find_spec("sentence_transformers") is not None
+        if process or not can or self._is_closed or time.monotonic() < self._without_torch_until:
+            return process
+        if texts() >= _MANY_TEXTS:
+            try:
+                process = self._torch[name] = TorchProcess(embedder.info)
+            except OSError as error:  # too many processes, or no memory
+                self._without_torch_until = time.monotonic() + _WITHOUT_TORCH_SECONDS
+                log.warning(
+                    "torch cannot be started; numpy computes the model", model=name, reason=str(error)
+                )
+        return process
+
+    def computing(self, model: str) -> tuple[str, str]:
+        """Return the device and precision by which a loaded model computes many texts now."""
+        process = self._torch.get(model)
+        if process and process.loaded and process.ended is None:
+            return process.loaded
+        embedder = self.get(model)
+        return embedder.device, embedder.precision
+
+    def _get(self, model: str, threads: int | None) -> Encoder:
         if model == NO_MODEL:
             raise ModelUnavailableError(
                 "these notes are found by words alone (`embedding: none`), and this compares meanings; choose a "
@@ -194,11 +260,11 @@ class Embedders:
             self._loaded[model] = chain
         if isinstance(loaded := self._loaded.get(model), RemoteEmbedder):
             return loaded
-        if not self.has_loaded(model) or self._wanted[model] != wanted:
-            embedder = Embedder(self._find(model), threads=threads or self.threads(), library=wanted)
+        if not self.has_loaded(model):
+            embedder = Embedder(self._find(model), threads=threads or self.threads())
             if embedder.warning:
                 log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
-            self._loaded[model], self._wanted[model] = embedder, wanted
+            self._loaded[model] = embedder
         return self._loaded[model]
 
     def cross_encoder(self, folder: str) -> CrossEncoder:

@@ -63,6 +63,7 @@ from queue_config.settings import Settings
 from workers.endpoints import EndpointBooks, dimension_of, endpoints_of
 from workers.heartbeat import lives, process_name
 from workers.models import (
+    BulkEmbedder,
     Embedders,
     Encoder,
     chosen_chunking,
@@ -489,7 +490,7 @@ class Resources:
                     raise _other_model(cache)
         return np.array(known, np.float32)
 
-    def _encoder(self, cache: SqliteCache) -> Encoder:
+    def _encoder(self, cache: SqliteCache) -> Encoder | BulkEmbedder:
         """Return the loaded model of a cache, if its vectors are those of the cache.
 
         Raises ModelUnavailableError, CacheError.

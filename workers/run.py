@@ -466,8 +466,8 @@ def _say_embedders(resources: Resources) -> None:
     for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
         if model == NO_MODEL or not resources.embedders.has_loaded(model):
             continue
-        embedder, said = resources.embedders.get(model), state.get(EMBEDDER, model)
-        facts = EmbedderFacts(embedder.device, embedder.precision)
+        said = state.get(EMBEDDER, model)
+        facts = EmbedderFacts(*resources.embedders.computing(model))
         if said is None or said.value != facts:
             state.put(EMBEDDER, facts, model)
 

@@ -23,7 +23,6 @@ from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
 from pipelines.cache.cache import SqliteCache
-from pipelines.embedding.embedder import Library
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -88,8 +87,11 @@ class FakeEmbedder:
 class FakeEmbedders(Embedders):
     """The fake model under every name."""
 
-    def _get(self, model: str, threads: int | None, wanted: Library) -> Any:  # noqa: ARG002 - the fake has none
+    def _get(self, model: str, threads: int | None) -> Any:  # noqa: ARG002 - the fake has none
         return self._loaded.setdefault(model, FakeEmbedder(find_model(model)))
+
+    def _running_torch(self, *_: Any) -> None:
+        """Do without a process: no library computes the fake."""
 
 
 class LightResources(Resources):

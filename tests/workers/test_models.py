@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import sys
+from functools import partial
 
+import numpy as np
 import pytest
 
-from pipelines.embedding.models import find_model
+from pipelines.embedding.apart import TorchProcess
+from pipelines.embedding.models import CLOSE_ENOUGH, find_model
 from pipelines.errors import ModelUnavailableError
 from tests.tiny import break_in_memory
-from workers.models import LAST_QUERY_FILE, Embedders
+from workers.models import LAST_QUERY_FILE, BulkEmbedder, Embedders
 
+TEXTS = ["Rain fell on the dry garden.", "soil", "A letter to shareholders, of some length."]
 HERE = socket.gethostname()
 
 
@@ -56,14 +62,62 @@ def test_a_model_is_loaded_once_and_bulk_work_sets_its_threads(embedders, lives,
     assert embedders.bulk(str(tiny_model)) is loaded
 
 
-def test_few_texts_are_computed_by_numpy_and_from_many_on_all_by_torch(embedders, tiny_model):
+@pytest.fixture
+def torch_ready(embedders, tiny_model):
+    """The process in which torch computes the tiny model, ready."""
+    embedders.bulk(str(tiny_model), lambda: 100)
+    process = embedders._torch[str(tiny_model)]
+    process.wait_until_ready()
+    yield process
+    embedders.close()
+
+
+def test_few_texts_are_computed_by_numpy_in_this_process(embedders, tiny_model):
+    few = embedders.bulk(str(tiny_model), lambda: 99)
+    assert few is embedders.get(str(tiny_model))
+    assert embedders._torch == {}
+
+
+def test_from_many_texts_on_torch_computes_all_in_one_process(embedders, tiny_model, torch_ready):
     model = str(tiny_model)
-    few = embedders.bulk(model, lambda: 99)
-    assert few.library == "numpy"
-    many = embedders.bulk(model, lambda: 100)
-    assert many.library == "torch"
-    assert embedders.bulk(model, lambda: 0) is many
-    assert embedders.get(model) is many
+    for texts in (1_000, 0):
+        many = embedders.bulk(model, lambda texts=texts: texts)
+        assert isinstance(many, BulkEmbedder)
+        here = embedders.get(model)
+        for found, expected in (
+            (many.encode_documents(TEXTS), here.encode_documents(TEXTS)),
+            (many.encode_queries(TEXTS), here.encode_queries(TEXTS)),
+        ):
+            assert (found * expected).sum(axis=1).min() > CLOSE_ENOUGH
+    assert embedders._torch == {model: torch_ready}
+    assert embedders.computing(model) == torch_ready.loaded
+    assert "torch" not in here.library
+
+
+def test_what_a_killed_process_was_to_embed_is_embedded_here(embedders, tiny_model, torch_ready):
+    model = str(tiny_model)
+    many = embedders.bulk(model)
+    os.kill(torch_ready.pid, signal.SIGKILL)
+    expected = embedders.get(model).encode_documents(TEXTS)
+    assert np.array_equal(many.encode_documents(TEXTS), expected)
+    again = embedders.bulk(model, lambda: 100)
+    assert again is embedders.get(model), "numpy computes, because torch has just failed"
+    assert embedders.computing(model) == ("cpu", "float32")
+
+
+def test_an_idle_process_that_ended_is_started_again_for_many_texts(
+    embedders, tiny_model, monkeypatch, wait_until
+):
+    model = str(tiny_model)
+    short = partial(TorchProcess, idle_s=0.1)
+    monkeypatch.setattr(sys.modules[Embedders.__module__], "TorchProcess", short)
+    embedders.bulk(model, lambda: 100)
+    first = embedders._torch[model]
+    wait_until(lambda: first.ended is not None)
+    assert embedders.bulk(model, lambda: 99) is embedders.get(model)
+    embedders.bulk(model, lambda: 100)
+    assert embedders._torch[model] is not first
+    embedders.close()
 
 
 def test_a_model_that_broke_is_loaded_again(embedders, tiny_model):
