@@ -156,6 +156,7 @@ def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
         try:
             with model_reported(view.resources, "query", lambda: True):
                 view.load_models()
+            view.resources.embedders.rest()
         except Exception:
             # Search by word continues, and every answer says that search by meaning is missing.
             log.exception("no search by meaning: the model cannot be loaded")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,13 @@ from workers.models import Embedders
 _LOADED: dict[tuple[ModelInfo, Library], Embedder] = {}
 
 
-def _load_once(info: ModelInfo, *, threads: int, library: Library = "numpy") -> Embedder:
+def _load_once(
+    info: ModelInfo,
+    *,
+    threads: int,
+    library: Library = "numpy",
+    unpacked: Path | None = None,  # noqa: ARG001 - tests that share a model share no state folder
+) -> Embedder:
     loaded = _LOADED.get((info, library))
     if loaded is None or loaded.is_broken:
         loaded = _LOADED[info, library] = Embedder(info, threads=threads, library=library)

@@ -107,6 +107,8 @@ def recorded_here(settings: Settings, name: str, root: Path) -> ModelInfo:
 
 
 LAST_QUERY_FILE = "last-query"
+UNPACKED_FOLDER = "models"
+"""The folder below the state folder in which the processes share what is unpacked of a model."""
 # How long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
 # From here on, loading torch and computing with it takes less time than numpy needs.
@@ -194,6 +196,12 @@ class Embedders:
             if isinstance(embedder, RemoteEmbedder):
                 embedder.close()
 
+    def rest(self) -> None:
+        """Return the memory of models that were idle for a minute, as far as other processes share it."""
+        for embedder in list(self._loaded.values()):
+            if isinstance(embedder, Embedder):
+                embedder.rest()
+
     def prepares(self, model: str) -> bool:
         """Say whether the model of that name is ready and may read every sentence: it, or an endpoint, is local."""
         embedder = self._loaded.get(model)
@@ -261,7 +269,9 @@ class Embedders:
         if isinstance(loaded := self._loaded.get(model), RemoteEmbedder):
             return loaded
         if not self.has_loaded(model):
-            embedder = Embedder(self._find(model), threads=threads or self.threads())
+            embedder = Embedder(
+                self._find(model), threads=threads or self.threads(), unpacked=self._folder / UNPACKED_FOLDER
+            )
             if embedder.warning:
                 log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
             self._loaded[model] = embedder

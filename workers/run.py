@@ -441,6 +441,7 @@ def _load(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         load_models(huey, tasks, resources)
     _load_second_models(resources)
     _say_embedders(resources)
+    resources.embedders.rest()
 
 
 def _load_second_models(resources: Resources) -> None:
