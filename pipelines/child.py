@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,9 @@ def _end_with(parent: int) -> None:
 def main() -> None:
     """Call the function read from standard input; write its result, or its exception, to standard output."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C in a terminal is for the parent, which ends this process
     os.nice(_NICENESS)
     with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -196,11 +196,10 @@ class Embedders:
             if isinstance(embedder, RemoteEmbedder):
                 embedder.close()
 
-    def rest(self) -> None:
-        """Return the memory of models that were idle for a minute, as far as other processes share it."""
-        for embedder in list(self._loaded.values()):
-            if isinstance(embedder, Embedder):
-                embedder.rest()
+    def rest(self) -> bool:
+        """Let go of the memory of models that were idle for a minute; say whether there were any."""
+        loaded = [one for one in list(self._loaded.values()) if isinstance(one, Embedder)]
+        return bool(sum(one.rest() for one in loaded))
 
     def prepares(self, model: str) -> bool:
         """Say whether the model of that name is ready and may read every sentence: it, or an endpoint, is local."""

@@ -40,7 +40,15 @@ from queue_config.settings import Settings
 from workers.attention import AttentionSweep
 from workers.complaints import Complaint, model_reported
 from workers.heartbeat import heartbeat, lives, process_name
-from workers.jobs import SLICE_SECONDS, forget_reports, is_paused, job, require_running, share_arenas
+from workers.jobs import (
+    SLICE_SECONDS,
+    forget_reports,
+    is_paused,
+    job,
+    require_running,
+    return_memory,
+    share_arenas,
+)
 from workers.resources import Resources
 from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
@@ -441,7 +449,8 @@ def _load(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         load_models(huey, tasks, resources)
     _load_second_models(resources)
     _say_embedders(resources)
-    resources.embedders.rest()
+    if resources.embedders.rest():
+        return_memory()
 
 
 def _load_second_models(resources: Resources) -> None:

@@ -157,12 +157,17 @@ class Embedder:
                 "it computes in float32, at about half the speed"
             )
 
-    def rest(self) -> None:
-        """Return the memory of mapped weights once the model was idle for a minute; the next text maps them again."""
-        if self._used_at is not None and time.monotonic() - self._used_at >= _IDLE_SECONDS:
-            self._used_at = None
-            if isinstance(self._model, Bert):
-                self._model.rest()
+    def rest(self) -> bool:
+        """Return the memory of mapped weights once the model was idle for a minute; the next text maps them again.
+
+        Say whether it has just become idle.
+        """
+        if self._used_at is None or time.monotonic() - self._used_at < _IDLE_SECONDS:
+            return False
+        self._used_at = None
+        if isinstance(self._model, Bert):
+            self._model.rest()
+        return True
 
     def use_threads(self, threads: int) -> None:
         """Compute with this many threads from the next text on."""
