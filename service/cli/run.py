@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from workers.vault_paths import VaultPaths
 
 app = click.Group()
-# The worker has nothing to do before the watcher has looked. Until then, this one and the query worker have the cores.
+# Until the watcher has looked, the worker has nothing to do, and would take the cores from the other two.
 _WORKER_AFTER_SECONDS = 0.5
 _REBUILD = "everindex index --rebuild"
 """What the message of every damaged index names."""
