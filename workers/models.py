@@ -236,6 +236,9 @@ class Embedders:
                 self._without_torch_until = time.monotonic() + _WITHOUT_TORCH_SECONDS
                 log.warning("torch failed; numpy computes the model", model=name, reason=process.ended)
             process = None
+        if process and process.warning:
+            log.warning("a model runs in a slower mode", model=name, reason=process.warning)
+            process.warning = None
         can = embedder.library == "numpy" and find_spec("sentence_transformers") is not None
         if process or not can or self._is_closed or time.monotonic() < self._without_torch_until:
             return process

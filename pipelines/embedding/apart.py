@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from pipelines.embedding.embedder import Embedder, Vectors
 from pipelines.embedding.models import ModelInfo
@@ -36,8 +36,8 @@ Kind = Literal["documents", "queries"]
 class TorchProcess:
     """A model that torch computes in a child process. Any thread may use it.
 
-    `loaded` is None until it can embed, then its device and precision. When it has ended, `ended` says why, and
-    `has_failed` whether it should not have: it ends by itself when it is idle.
+    `loaded` is None until it can embed, then its device and precision; `warning` is that of `Embedder`. When it has
+    ended, `ended` says why, and `has_failed` whether it should not have: it ends by itself when it is idle.
     """
 
     def __init__(
@@ -46,8 +46,10 @@ class TorchProcess:
         """Start the process without waiting until it has loaded, which takes seconds. Raises OSError."""
         self.info = info
         self.loaded: tuple[str, Precision] | None = None
+        self.warning: str | None = None
         self.ended: str | None = None
         self.has_failed = False
+        self._failure: str | None = None
         self._answer_s = answer_s
         self._numbers = itertools.count(1)
         self._first: Future[Any] = Future()
@@ -121,12 +123,13 @@ class TorchProcess:
     def _take(self, number: int, answer: Any) -> None:
         with self._changing:
             future, _ = self._asked.pop(number)
-        if number == 0:
-            self.loaded = answer
-        if isinstance(answer, BadVectorError):
+        if isinstance(answer, Exception):
+            self._failure = str(answer) if isinstance(answer, ChildDiedError) else None
             future.set_exception(answer)
-        else:
-            future.set_result(answer)
+            return
+        if number == 0:
+            self.loaded, self.warning = answer
+        future.set_result(answer)
 
     def _is_late(self) -> bool:
         with self._changing:
@@ -139,6 +142,7 @@ class TorchProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
+        reason = reason or self._failure
         if reason is None:
             reason = "it was idle" if code == 0 else f"its process ended ({code}: out of memory, or a fault)"
         with self._changing:
@@ -161,24 +165,25 @@ def main() -> None:
     try:
         embedder = Embedder(info, threads=1, library="torch")
     except Exception as error:  # noqa: BLE001 - the libraries have their own errors
-        _fail(f"{info.name} cannot be loaded in torch: {error}")
-    if embedder.warning:
-        sys.stderr.write(f"{embedder.warning}\n")
-    connection.send((number, (embedder.device, embedder.precision)))
+        connection.send((number, ChildDiedError(f"{info.name} cannot be loaded in torch: {error}")))
+        os._exit(1)
+    connection.send((number, ((embedder.device, embedder.precision), embedder.warning)))
     sending = threading.Lock()
 
     def answer(number: int, kind: Kind, texts: Sequence[str], threads: int) -> None:
         embedder.use_threads(threads)
         encode = embedder.encode_documents if kind == "documents" else embedder.encode_queries
-        found: Vectors | BadVectorError
+        found: Vectors | Exception
         try:
             found = encode(texts)
         except BadVectorError as error:
             found = error
-        except Exception as error:  # noqa: BLE001 - likewise; the other side computes these texts itself
-            _fail(f"{info.name} failed in torch: {type(error).__name__}")  # its message may quote a note
+        except Exception as error:  # noqa: BLE001 - likewise; its message may quote a note
+            found = ChildDiedError(f"{info.name} failed in torch: {type(error).__name__}")
         with sending:
             connection.send((number, found))
+            if isinstance(found, ChildDiedError):
+                os._exit(1)  # the other side computes these texts itself
 
     pool = ThreadPoolExecutor(_MOST_AT_ONCE)
     running: list[Future[None]] = []
@@ -191,12 +196,6 @@ def main() -> None:
     except (EOFError, OSError):
         os._exit(1)
     os._exit(0)
-
-
-def _fail(reason: str) -> NoReturn:
-    sys.stderr.write(f"{reason}\n")
-    sys.stderr.flush()
-    os._exit(1)
 
 
 if __name__ == "__main__":

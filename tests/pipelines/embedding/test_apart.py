@@ -92,12 +92,14 @@ def test_a_process_that_hangs_is_ended(process):
     assert not psutil.pid_exists(process.pid)
 
 
-def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason_in_the_log(tiny_model, capfd):
+def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(tiny_model, wait_until):
     info = find_model(str(tiny_model))
     broken = TorchProcess(type(info)("gone", info.folder / "gone", info.dimension, info.window, ""))
-    with pytest.raises(ChildDiedError):
+    with pytest.raises(ChildDiedError, match="gone cannot be loaded in torch"):
         broken.wait_until_ready()
-    assert "gone cannot be loaded in torch" in capfd.readouterr().err
+    wait_until(lambda: broken.ended is not None)
+    assert "gone cannot be loaded in torch" in broken.ended
+    assert broken.has_failed
 
 
 def test_a_text_with_a_bad_vector_ends_nothing(tiny_model, tmp_path):
