@@ -4,6 +4,7 @@ from benchmarks import (
     context,
     documents,
     faults,
+    floors,
     freshness,
     growth,
     load,
@@ -15,6 +16,20 @@ from benchmarks import (
     search,
 )
 
-ALL = (freshness, quality, match, models, names, context, search, documents, load, pages, growth, faults)
+ALL = (
+    floors,
+    freshness,
+    quality,
+    match,
+    models,
+    names,
+    context,
+    search,
+    documents,
+    load,
+    pages,
+    growth,
+    faults,
+)
 for benchmark in ALL:
     benchmark.main()

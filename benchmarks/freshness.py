@@ -37,11 +37,11 @@ _BARE = """
 import os, sys, time
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.models import find_model
-from pipelines.cache.cache import Cache
+from pipelines.cache.cache import SqliteCache
 from pathlib import Path
-cache = Cache.open(Path(sys.argv[1]))
+cache = SqliteCache.open(Path(sys.argv[1]))
 texts = [t for (t,) in cache.con.execute("SELECT DISTINCT text FROM vault_chunk")]
-embedder = Embedder(find_model(None), threads=os.cpu_count())
+embedder = Embedder(find_model(None), threads=os.cpu_count(), library="torch")
 started = time.perf_counter()
 embedder.encode_documents(texts)
 print(len(texts), time.perf_counter() - started)

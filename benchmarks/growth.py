@@ -207,12 +207,12 @@ def ratios(figures: Mapping[int, Figures]) -> Figures:
     return dict(sorted(found.items()))
 
 
-def worse(now: Figures, then: Figures) -> list[str]:
-    """Name the ratios that are more than a quarter above those of an earlier record."""
+def worse(now: Figures, then: Figures, by: float = WORSE) -> list[str]:
+    """Name the ratios that are more than `by` times those of an earlier record."""
     return [
         f"{name}: {now[name]:.2f}, was {then[name]:.2f}"
         for name in sorted(now.keys() & then.keys())
-        if now[name] > WORSE * then[name]
+        if now[name] > by * then[name]
     ]
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from pipelines.errors import ApartStoppedError, ChildDiedError
 
@@ -21,6 +21,7 @@ _FOLDER = str(Path(__file__).parents[__name__.count(".")])
 _LOOK_SECONDS = 2.0
 _STOP_SECONDS = 0.2
 _NICENESS = 10
+_STOPPING = "the worker is stopping; unfinished work is done when it runs again"
 
 
 def unheard(_seconds: float) -> None:
@@ -45,18 +46,11 @@ class Child:
         Raises ChildDiedError if the process ends without a result, ApartStoppedError after `stop`, and whatever the
         function or `beat` raises.
         """
-        found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
         # A file, because `communicate` loses unsent input when it is called again after a timeout.
         with tempfile.TemporaryFile() as question:
             pickle.dump((function, given), question)
             question.seek(0)
-            with subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
-                # -P, because the current folder may be a vault, whose files must never run as code.
-                [sys.executable, "-P", "-m", __name__],
-                stdin=question,
-                stdout=subprocess.PIPE,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
-            ) as child:
+            with _started(question, _NICENESS) as child:
                 try:
                     answer = self._wait(child, beat)
                 finally:
@@ -71,7 +65,75 @@ class Child:
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
                 beat(looked - started)
-        raise ApartStoppedError("the worker is stopping; unfinished work is done when it runs again")
+        raise ApartStoppedError(_STOPPING)
+
+
+class LastingChild:
+    """Calls our own functions in one separate process, which stays for the next call until it is told to end.
+
+    One thread calls; any thread may stop it permanently.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether there is a process."""
+        return self._child is not None
+
+    def end(self) -> None:
+        """End the process, if there is one; the next call starts another."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.communicate()
+
+    def stop(self) -> None:
+        """End the process, and start no other."""
+        self._stopped = True
+        self.end()
+
+    def call(self, function: Callable[..., Any], *given: object) -> Any:
+        """Return the result of a module-level function.
+
+        Raises ChildDiedError if the process ends without a result, ApartStoppedError after `stop`, and whatever the
+        function raises.
+        """
+        if self._child is None:
+            self._child = _started(subprocess.PIPE, 0)  # `stop` may come now, so it is looked for afterwards
+        questions = cast("IO[bytes]", self._child.stdin)
+        answers = cast("IO[bytes]", self._child.stdout)
+        try:
+            if self._stopped:
+                raise BrokenPipeError
+            pickle.dump((function, given), questions, pickle.HIGHEST_PROTOCOL)
+            questions.flush()
+            result = pickle.load(answers)  # noqa: S301 - from our own child, through a private pipe
+        except (
+            OSError,
+            ValueError,
+            EOFError,
+            pickle.UnpicklingError,
+        ) as error:  # ValueError: `stop` closed them
+            self.end()
+            if self._stopped:
+                raise ApartStoppedError(_STOPPING) from error
+            raise ChildDiedError("its process ended without a result") from error
+        return _raised(result)
+
+
+def _started(stdin: IO[bytes] | int, niceness: int) -> subprocess.Popen[bytes]:
+    """Start this module as a process that answers what it reads from `stdin`."""
+    found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
+        # -P, because the current folder may be a vault, whose files must never run as code.
+        [sys.executable, "-P", "-m", __name__, str(niceness)],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
+    )
 
 
 def _result(code: int, answer: bytes) -> Any:
@@ -81,6 +143,10 @@ def _result(code: int, answer: bytes) -> Any:
         result = pickle.loads(answer)  # noqa: S301 - from our own child, through a private pipe
     except (pickle.UnpicklingError, EOFError) as error:
         raise ChildDiedError("its process ended without a result") from error
+    return _raised(result)
+
+
+def _raised(result: Any) -> Any:
     if isinstance(result, Exception):
         raise result
     return result
@@ -94,22 +160,23 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
-    """Call the function read from standard input; write its result, or its exception, to standard output."""
+    """Call each function read from standard input; write its result, or its exception, to standard output."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C in a terminal is for the parent, which ends this process
-    os.nice(_NICENESS)
+    # Ctrl-C in a terminal is for the parent, which ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(int(sys.argv[1]))
     with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
         Path("/proc/self/oom_score_adj").write_text("1000")
-    function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
-    result: object
-    try:
-        result = function(*given)
-    except Exception as error:  # noqa: BLE001 - the parent raises it
-        result = error
-    pickle.dump(result, sys.stdout.buffer)
-    sys.stdout.flush()
+    with suppress(EOFError):
+        while True:
+            function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
+            result: object
+            try:
+                result = function(*given)
+            except Exception as error:  # noqa: BLE001 - the parent raises it
+                result = error
+            pickle.dump(result, sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -481,6 +481,9 @@ class Graph(Protocol):
     def edges_at(self, paths: Sequence[str]) -> list[Linked]:
         """Return the edges from and to notes of a domain, per pair, kind and type, for each end that was asked."""
 
+    def edges_and_communities(self) -> tuple[int, int]:
+        """Count the links that mean a file, and the communities."""
+
     def read(self) -> StoredGraph:
         """Return the graph of a domain's own notes, without edges that leave the domain; types are not told apart."""
 

@@ -113,6 +113,7 @@ collect_ignore = [
     "benchmarks/test_all.py",
     "faults",
     "pipelines/graph/test_centrality.py",
+    "pipelines/embedding/test_sentence_transformer_pairs.py",
     "pipelines/maintenance/test_backup_leftovers.py",
     "pipelines/tagging/test_rename_renames.py",
     "service/cli/test_setup_doctor.py",

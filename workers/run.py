@@ -395,6 +395,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     log.info("worker started", vault=str(resources.root))
 
     def stop_children() -> None:
+        tasks.ahead.stop()
         tasks.parser.stop()
         resources.sandbox.stop()
         upkeep.child.stop()

@@ -17,9 +17,16 @@ from huey.api import Task
 from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
-from pipelines.indexing.ingest import Ingest, Outcome, embed_pending, index_saved, index_words
+from pipelines.indexing.ingest import (
+    Ingest,
+    Outcome,
+    embed_pending,
+    index_saved,
+    index_words,
+    index_words_ahead,
+)
 from pipelines.indexing.ingest import index_apart as index_apart_of
-from pipelines.indexing.parse import ApartParser
+from pipelines.indexing.parse import ROWS_PER_SLICE, ApartParser, ParserAhead
 from pipelines.indexing.reconcile import Report, check_paths, reconcile, record_comparison, rehash
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, REQUEST_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
 from pipelines.state.state import EMBEDDING_SPEED, LOOKED_AT, REHASHED, RELOADED, EmbeddingSpeed
@@ -162,6 +169,8 @@ class Tasks:
     retry_parked: Callable[[str | None], Any]
     embed_remotely: Callable[[str], Any]
     paused: Callable[[str], bool]
+    ahead: ParserAhead
+    """Parses the next notes while the words of others are indexed."""
     parser: ApartParser
     """Parses notes that take long, for this process's `index_apart`."""
     remote: RemoteWork
@@ -214,6 +223,7 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         retry_parked,
         embed_remotely,
         paused,
+        ParserAhead(),
         ApartParser(),
         remote,
     )
@@ -240,7 +250,7 @@ def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Tas
     cache = resources.cache(domain)
     with job(task, slug) as doing, _ingest(resources, domain, cache) as ingest:
         require_running(resources, slug)
-        doing.update(_slice(huey, resources, domain, cache, ingest))
+        doing.update(_slice(huey, tasks, resources, domain, cache, ingest))
         # Work that is not possible now is left to the sweep, because hints from here would repeat without a pause.
         if doing["words"] or doing["vectors"]:
             hint(huey, tasks, domain, cache)
@@ -424,23 +434,33 @@ def _ingest(resources: Resources, domain: Domain, cache: SqliteCache) -> Iterato
 
 
 def _slice(
-    huey: Queue, resources: Resources, domain: Domain, cache: SqliteCache, ingest: Ingest
+    huey: Queue, tasks: Tasks, resources: Resources, domain: Domain, cache: SqliteCache, ingest: Ingest
 ) -> dict[str, Any]:
     """Work for about a second, words before vectors; stop as soon as a save waits."""
     started = time.monotonic()
 
+    def enough() -> bool:
+        return _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS
+
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
         if cache.leases.has_pending("words", "together"):
-            stage, outcome = "words", index_words(cache, ingest)
+            # Another process is worth its start if there are many notes.
+            many = tasks.ahead.is_running or done["words"] >= ROWS_PER_SLICE
+            stage = "words"
+            outcome = (
+                index_words_ahead(cache, ingest, tasks.ahead, enough) if many else index_words(cache, ingest)
+            )
         elif ingest.remote is None and ingest.encoder_ready():
             stage, outcome = "vectors", embed_pending(cache, ingest, lambda: _save_waits(huey))
         else:
             break  # `load_models` will hint at them, or `hint` leaves them to `embed_remotely`
         done[stage] += outcome.touched
         done["embedded"] += outcome.embedded_texts
-        if not outcome.touched or _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS:
+        if not outcome.touched or enough():
             break
+    if tasks.ahead.is_running and not cache.leases.has_pending("words", "together"):
+        tasks.ahead.end()
     _say_speed(resources, domain.slug, done["embedded"], started)
     return done
 

@@ -46,6 +46,7 @@ from pipelines.sqlite import (
 
 # What `has_vector` says where there is none: it is to come, or the cache is without a model. 1: it is there.
 _PENDING, _NEVER = 0, 2
+_as_json = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes one for each call
 
 
 class _Stored(NamedTuple):
@@ -211,10 +212,6 @@ def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> list[tuple[Chunk, in
         same = rows.get((chunk.text_hash, chunk.section, _as_json(chunk.heading_path)))
         matched.append((chunk, same.pop() if same else None))
     return matched
-
-
-def _as_json(headings: Sequence[str]) -> str:
-    return json.dumps(headings, ensure_ascii=False)
 
 
 def _position(chunk: Chunk) -> dict[str, object]:
@@ -390,7 +387,7 @@ class SqliteCache:
             self.leases.parked(row, kind, reason, indexed=keep_words)
 
     def _upsert_node(self, note: Note, content: FileContent) -> str | None:
-        tags = json.dumps(note.tags, ensure_ascii=False)
+        tags = _as_json(note.tags)
         row = first(self.con, "SELECT title, aliases, tags FROM vault_node WHERE path = ?", (note.path,))
         if row is None:
             self.edges.came_or_went(note.path)
@@ -399,14 +396,14 @@ class SqliteCache:
         stored = {
             "path": note.path,
             "title": note.title,
-            "frontmatter": json.dumps(note.frontmatter, ensure_ascii=False),
+            "frontmatter": _as_json(note.frontmatter),
             "tags": tags,
-            "aliases": json.dumps(note.aliases, ensure_ascii=False),
+            "aliases": _as_json(note.aliases),
             "author": note.author,
             "kind": note.kind,
             "modified_at": modified_at(content.found.mtime_ns),
             "evergreen": note.evergreen,
-            "warnings": json.dumps(note.warnings, ensure_ascii=False),
+            "warnings": _as_json(note.warnings),
             "private": note.privacy.private,
             "place": note.privacy.place,
             "tag_lines": "".join(f"\n{tag}" for tag in note.privacy.tags)

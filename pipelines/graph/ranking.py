@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf, isclose
+from pathlib import Path
 
+from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import RankedBy, StoredGraph
 from pipelines.child import Child
 from pipelines.errors import ChildDiedError
@@ -23,6 +26,7 @@ _CLOSE = 1e-6
 # How long Louvain's method, which is pure Python, may take if Leiden's, which then divides the graph, is installed.
 _LOUVAIN_SECONDS = 10.0
 _AGAIN_SECONDS = 24 * 3600.0
+_MANY_LINKS = 10_000  # computing with them takes longer than the 0.3 s in which a process starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,47 @@ class RankingResult:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """What is written at once, and the problem that a person should know of."""
+
+    generation: int
+    ranks: Sequence[tuple[str, float, float, int]]
+    labels: Mapping[int, str]
+    by: RankedBy
+    problem: str | None
+
+
 def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> RankingResult:
-    """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
+    """Recompute a domain's ranks and communities. Raises CacheError, ApartStoppedError.
+
+    Those of many links are computed in a `child`: a save that shares this process would wait for Python's lock.
+    """
+    child = child or Child()
+    found = _computed_apart(cache, domain, child) or _computed(cache, domain, child)
+    cache.graph.write_ranks(found.generation, found.ranks, found.labels, found.by)
+    return RankingResult(len(found.ranks), found.problem)
+
+
+def _computed_apart(cache: Cache, domain: Domain, child: Child) -> _Computed | None:
+    """Return what a child process computes; None for few links, and if the process died."""
+    if cache.graph.edges_and_communities()[0] < _MANY_LINKS:
+        return None
+    try:
+        found: _Computed = child.call(compute, cache.path, domain)
+    except ChildDiedError:
+        return None
+    return found
+
+
+def compute(path: Path, domain: Domain) -> _Computed:
+    """Return the ranks and communities of the domain whose cache is at a path. Raises CacheError."""
+    with closing(SqliteCache.open(path)) as cache:
+        return _computed(cache, domain, Child())
+
+
+def _computed(cache: Cache, domain: Domain, child: Child) -> _Computed:
+    """Compute a domain's ranks and communities, Louvain's in a `child`.
 
     If Louvain's method fails or takes longer than ten seconds, Leiden's is used. Louvain's is not tried again on a
     graph that took longer before it has fewer links, or a day has passed: the machine may have been busy. Where
@@ -57,7 +100,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
         may_be_fast = pairs < slow_pairs or time.time() - slow_at > _AGAIN_SECONDS
         if not has_leiden or (used == "louvain" and may_be_fast):
             try:
-                groups = louvain(graph, child or Child(), _LOUVAIN_SECONDS if has_leiden else inf)
+                groups = louvain(graph, child, _LOUVAIN_SECONDS if has_leiden else inf)
             except TookTooLongError:
                 slow_pairs, slow_at = pairs, time.time()
             except ChildDiedError as error:
@@ -79,8 +122,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
     labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
     ranks = [(path, *row) for path, row in _rows(found).items()]
     by = RankedBy(settings, found.centrality_by, used, slow_pairs, slow_at)
-    cache.graph.write_ranks(stored.generation, ranks, labels, by)
-    return RankingResult(len(ranks), problem)
+    return _Computed(stored.generation, ranks, labels, by, problem)
 
 
 def _has_leiden() -> bool:

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from pipelines.cache.cache import readable_vectors
 from pipelines.cache.leases import MAX_ATTEMPTS
 from pipelines.cache.vectors import KEPT, Vector
-from pipelines.documents.read import Files, Options, is_read_apart
+from pipelines.documents.read import Files, Options
 from pipelines.errors import (
     ApartStoppedError,
     BadVectorError,
@@ -36,7 +36,16 @@ from pipelines.errors import (
     VaultNotFoundError,
 )
 from pipelines.indexing.deletions import AT_ONCE, Brake, CheckedPaths
-from pipelines.indexing.parse import ApartParser, is_heavy
+from pipelines.indexing.parse import (
+    ROWS_PER_SLICE,
+    ApartParser,
+    FileRead,
+    FilesRead,
+    ParserAhead,
+    ReadSettings,
+    read_file,
+    split,
+)
 from pipelines.model import (
     HIGH_PRIORITY,
     Chunk,
@@ -46,7 +55,7 @@ from pipelines.model import (
     LeasedRow,
     Note,
 )
-from pipelines.notes.chunk import chunk_note, embedded_text
+from pipelines.notes.chunk import embedded_text
 from pipelines.notes.lexical import ChunkWords
 from pipelines.state.note_log import NoteEvent, RemovalReason, file_key
 from pipelines.store import Cache
@@ -476,7 +485,6 @@ def _known_elsewhere(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> 
     return found
 
 
-_ROWS_PER_SLICE = 32
 # A batch is cut short so that a new save does not wait for 32 notes that take long to parse.
 _PREPARE_SECONDS = 0.25
 
@@ -487,7 +495,7 @@ class _Prepared:
     content: FileContent
     note: Note
     chunks: tuple[Chunk, ...]
-    words: Sequence[ChunkWords] | None = None
+    words: Sequence[ChunkWords]
     ms: float = 0.0
 
 
@@ -498,7 +506,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     embed, so that no save waits for them, nor for a model that is broken.
     """
     outcome = Outcome()
-    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, "saves")
+    rows = cache.leases.take("words", ROWS_PER_SLICE, ingest.owner, "saves")
     prepared = _prepare_all(cache, ingest, rows, outcome)
     at_once = ingest.remote is None and ingest.encoder_ready()
     missing = _missing_texts(cache, prepared) if at_once else {}
@@ -535,13 +543,33 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     """
     outcome = Outcome()
     rows = cache.leases.take(
-        "words", _ROWS_PER_SLICE, ingest.owner, among="together" if ingest.apart else "all"
+        "words", ROWS_PER_SLICE, ingest.owner, among="together" if ingest.apart else "all"
     )
-    prepared = _prepare_all(cache, ingest, rows, outcome)
+    _index_batch(cache, ingest, rows, outcome)
+    return outcome
+
+
+def _index_batch(
+    cache: Cache, ingest: Ingest, rows: Sequence[LeasedRow], outcome: Outcome, read: FilesRead | None = None
+) -> None:
+    prepared = _prepare_all(cache, ingest, rows, outcome, read)
     with cache.transaction():
         _commit_all(cache, prepared, {}, outcome)
     ingest.record(outcome.events)
-    return outcome
+
+
+def index_words_ahead(
+    cache: Cache, ingest: Ingest, parser: ParserAhead, enough: Callable[[], bool]
+) -> Outcome:
+    """Index the words of pending notes until `enough`, while another process parses the notes that come next."""
+    total = Outcome()
+    batches = parser.batches(cache.leases, ingest.owner, _reading(ingest), enough)
+    with suppress(ApartStoppedError), closing(batches):
+        for rows, read in batches:
+            outcome = Outcome()
+            _index_batch(cache, ingest, rows, outcome, read)
+            total.add(outcome)
+    return total
 
 
 def index_apart(
@@ -577,25 +605,27 @@ def index_apart(
 
 
 def _prepare_all(
-    cache: Cache, ingest: Ingest, rows: Sequence[LeasedRow], outcome: Outcome
+    cache: Cache, ingest: Ingest, rows: Sequence[LeasedRow], outcome: Outcome, read: FilesRead | None = None
 ) -> list[_Prepared]:
-    """Read and parse rows until the batch's time is over; release the remaining rows."""
+    """Read and parse rows, unless they were `read`, until the batch's time is over; release the remaining rows."""
     prepared: list[_Prepared] = []
     until = time.monotonic() + _PREPARE_SECONDS
-    for index, row in enumerate(rows):
+    for index, (row, own) in enumerate(zip(rows, read or repeat(None, len(rows)), strict=True)):
         if index and time.monotonic() >= until:
             cache.leases.release(rows[index:])
             break
         outcome.attempt = max(outcome.attempt, row.attempts)
         try:
-            prepared += _prepare_one(cache, ingest, row, outcome)
+            prepared += _prepare_one(cache, ingest, row, outcome, own)
         except (VaultNotFoundError, CacheError):
             cache.leases.release(rows)
             raise
     return prepared
 
 
-def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> list[_Prepared]:
+def _prepare_one(
+    cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome, read: FileRead | Exception | None
+) -> list[_Prepared]:
     """Do a row's pending work; return what has to be committed for it. Raises VaultNotFoundError, CacheError."""
     began = time.monotonic()
     with _failures_of(cache, ingest, row, outcome):
@@ -609,17 +639,33 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
             why = _why_removed(cache, ingest, row)
             outcome.events.append(NoteEvent(row.path, "removed", ms_since(began), file_key=key, reason=why))
         else:
-            content = files.read(ingest.root, row.raw, ingest.max_bytes)
-            if not ingest.apart or not (is_read_apart(row.path) or is_heavy(content.data)):
-                note = ingest.files.read(row.path, content.data)
-                chunks = chunk_note(note, ingest.chunking)
-                return [_Prepared(row, content, note, chunks, ms=ms_since(began))]
+            if read is None:
+                read = _read(ingest, row)
+            elif isinstance(read, Exception):
+                raise read
+            if read.parsed:
+                parsed = read.parsed
+                return [_Prepared(row, read.content, parsed.note, parsed.chunks, parsed.words, read.ms)]
             since = datetime.now(UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
             cache.leases.set_apart(
                 row, f"it is parsed in a separate process, which may take long, since {since}"
             )
             outcome.postponed += 1
     return []
+
+
+def _reading(ingest: Ingest) -> ReadSettings:
+    return ReadSettings(ingest.root, ingest.max_bytes, ingest.chunking, ingest.files.dates)
+
+
+def _read(ingest: Ingest, row: LeasedRow) -> FileRead:
+    """Read and parse a row's file in this process."""
+    if ingest.apart:
+        return read_file(row.path, row.raw, _reading(ingest))
+    began = time.monotonic()
+    content = files.read(ingest.root, row.raw, ingest.max_bytes)
+    parsed = split(ingest.files.read(row.path, content.data), ingest.chunking)
+    return FileRead(content, parsed, ms_since(began))
 
 
 def _why_removed(cache: Cache, ingest: Ingest, row: LeasedRow) -> RemovalReason | None:

@@ -296,9 +296,13 @@ def _windows(text: str, first: int, last: int, settings: ChunkSettings) -> Itera
         begin = max(begin + 1, end - shared)
 
 
+def _has_at_most(words: int, text: str) -> bool:
+    return len(text) <= words or len(text.split() if text.isascii() else _WORD.findall(text)) <= words
+
+
 def _words(text: str, first: int, last: int, settings: ChunkSettings) -> list[tuple[int, int]]:
     """Return the start and end of each word; a text that fits into one window counts as one word."""
-    if len(_WORD.findall(text, first, last)) <= settings.target_words:
+    if _has_at_most(settings.target_words, text[first:last]):
         start, end = last - len(text[first:last].lstrip()), first + len(text[first:last].rstrip())
         if start < end <= start + settings.max_chars:
             return [(start, end)]

@@ -90,9 +90,11 @@ def _first(
         else:
             name, value = named.get(_compared(source), ("", None))
             text = _text(value)
+            if not text:
+                continue
             if at := parse_date(text):
                 return StatedDate(at, f"property {name}", after_git)
-            if text and text.lower() not in _FLAGS:
+            if text.lower() not in _FLAGS:
                 warnings.append(f"{name} is not a date: {text[:_LONGEST_SHOWN]!r}")
     return None
 

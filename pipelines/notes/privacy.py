@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from pipelines.model import OwnPrivacy, Privacy
 from pipelines.notes.frontmatter import LARGEST_BLOCK, strings
@@ -36,6 +37,7 @@ _UNSEEN = re.compile(
 # Two Arabic phrases that are one character each, by their first letters: 5 MB of them would become 90 MB.
 _LONG_LIGATURES = (("\ufdfa", "\u0635\u0644"), ("\ufdfb", "\u062c\u0644"))
 _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+_NESTED = (Mapping, list, tuple)
 _UNREADABLE = (tomllib.TOMLDecodeError, RecursionError, ValueError)
 
 
@@ -126,12 +128,19 @@ def named(value: object, name: str) -> Iterator[object]:
     """Yield the values of every property of that name, at any depth, ignoring markup around names."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if _AROUND.sub("", _plain(str(key))) == name:
+            if _name(str(key)) == name:
                 yield item
-            yield from named(item, name)
+            if isinstance(item, _NESTED):
+                yield from named(item, name)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from named(item, name)
+            if isinstance(item, _NESTED):
+                yield from named(item, name)
+
+
+@lru_cache(maxsize=1024)
+def _name(key: str) -> str:
+    return _AROUND.sub("", _plain(key))
 
 
 def _own_tags(frontmatter: object) -> Iterator[str]:
@@ -166,6 +175,8 @@ def _in_plain_lines(text: str) -> str:
 
 def _composed(text: str) -> str:
     """Return a text with look-alike characters unified and invisible ones removed."""
+    if text.isascii():
+        return text
     for ligature, letters in _LONG_LIGATURES:
         text = text.replace(ligature, letters)
     return _UNSEEN.sub("", normal_form("NFKC", text))

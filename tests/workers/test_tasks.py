@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 
+import psutil
 import pytest
 
+from pipelines.child import LastingChild
+from pipelines.indexing.parse import ROWS_PER_SLICE
 from pipelines.model import HIGH_PRIORITY
 from pipelines.state.state import RELOADED, Clocks
 from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
 from workers.tag_context import TaggingContext
 from workers.tagging import make_tag_tasks
-from workers.tasks import make_tasks
+from workers.tasks import make_tasks, reconcile_now
 
 
 @pytest.mark.parametrize("age", [0.0, ONCE_SECONDS / 2])
@@ -63,6 +67,25 @@ def test_a_request_whose_start_cannot_be_recorded_is_dropped_with_a_warning_and_
     tasks.reconcile_vault("sent again", True)  # noqa: FBT003 - likewise
     work(queue)
     assert state.get(RELOADED, "sent again")
+
+
+def test_another_process_parses_ahead_while_there_are_many_notes_and_ends_with_them(
+    resources, queue, monkeypatch
+):
+    for number in range(3 * ROWS_PER_SLICE):
+        (resources.root / f"{number}.md").write_text(f"Note {number} about compost.")
+    pids = set()
+    read = LastingChild.call
+    monkeypatch.setattr(
+        LastingChild, "call", lambda child, *given: pids.add(read(child, os.getpid)) or read(child, *given)
+    )
+    tasks = make_tasks(queue, resources)
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    (domain,) = resources.domains()
+    assert resources.cache(domain).counts().pending == 0
+    assert len(pids) == 1
+    assert not psutil.pid_exists(*pids)
 
 
 def test_every_task_that_a_person_asks_for_is_done_once_a_message(resources, queue):

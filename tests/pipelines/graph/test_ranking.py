@@ -11,6 +11,7 @@ import pytest
 from pipelines.cache.graph import RankedBy
 from pipelines.child import Child
 from pipelines.errors import ApartStoppedError
+from pipelines.graph import ranking
 from pipelines.graph.ranking import rank_domain, rank_drift, ranks_are_otherwise
 from pipelines.model import Domain
 
@@ -327,6 +328,23 @@ def test_a_worker_that_stops_leaves_the_ranks_for_its_next_start(house):
     with pytest.raises(ApartStoppedError):
         rank_domain(house.cache, PLAIN, child)
     assert house.cache.edges.ranks_behind()
+
+
+@pytest.mark.parametrize("program", [None, "/bin/false"], ids=["in another process", "which dies"])
+def test_a_large_graph_has_the_ranks_that_this_process_computes(house, monkeypatch, program):
+    two_clusters(house)
+    rank_domain(house.cache, LEIDEN)
+    expected = house.cache.graph.read_ranks()
+    house.cache.graph.forget_ranks()
+    monkeypatch.setattr(ranking, "_MANY_LINKS", 1)
+    here, leiden = [], ranking._leiden
+    monkeypatch.setattr(ranking, "_leiden", lambda *given: here.append(1) or leiden(*given))
+    if program:
+        monkeypatch.setattr(sys, "executable", program)
+    assert rank_domain(house.cache, LEIDEN).notes == len(expected)
+    assert house.cache.graph.read_ranks() == expected
+    assert bool(here) == bool(program)
+    assert rank_drift(house.cache, LEIDEN) == []
 
 
 def test_centrality_and_communities_go_by_the_kinds_asked_for(house):
