@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 app = click.Group()
 # Until the watcher has looked, the worker has nothing to do, and would take the cores from the other two.
-_WORKER_AFTER_SECONDS = 0.5
+_WORKER_AFTER_SECONDS = 0.8
 _REBUILD = "everindex index --rebuild"
 """What the message of every damaged index names."""
 
