@@ -36,7 +36,8 @@ from pipelines.notes.markdown import read_note
 from pipelines.sqlite import one
 from queue_config.settings import Settings
 from tests.tiny import build_tiny_model
-from workers.resources import Resources, chosen_chunking
+from workers.models import chosen_chunking
+from workers.resources import Resources
 
 CHART = Path(__file__).parents[1] / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)

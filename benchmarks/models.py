@@ -32,8 +32,8 @@ from benchmarks.command import conditions, folder_of, markdown, parser, present
 from benchmarks.judged import COLLECTIONS, JudgedSet, asked_anew, prepare, read_questions, read_rows
 from benchmarks.match import WRITTEN, written
 from benchmarks.quality import NOW, sampled
-from pipelines.embedding.embedder import Library
-from pipelines.embedding.models import EMBEDDED_MODEL, MULTILINGUAL_MODEL
+from pipelines.embedding.embedder import Embedder, Library
+from pipelines.embedding.models import EMBEDDED_MODEL, MULTILINGUAL_MODEL, find_model
 from pipelines.notes.lexical import STOPWORDS, folded, index_tokens
 from pipelines.question import Question, read_question
 from pipelines.search.ablation import steps
@@ -56,7 +56,6 @@ SAMPLED = {"scifact-train": 1_500}
 TIMED = "cranfield"
 """The set whose passages and questions show how fast a model is, and what memory it takes."""
 WORDS, TFIDF, BOTH = "words alone", "tfidf alone", "tfidf and words"
-_MANY = 1_000  # texts that are worth loading torch
 
 
 def against(way: str) -> str:
@@ -199,12 +198,18 @@ def _notes(chunks: Sequence[int] | Mapping[int, float], paths: Mapping[int, str]
 # The models, each alone and as re-ranker of the other.
 
 
+def _ask_by_torch(view: View, model: str) -> None:
+    """Let torch embed a view's questions: a service leaves only many texts to it, in a process of its own."""
+    by_torch = Embedder(find_model(model), threads=1, library="torch")
+    view.resources.embedders._loaded[model] = by_torch  # noqa: SLF001 - no one else wants this
+
+
 @contextmanager
 def asked_by(judged: JudgedSet, model: str, library: Library) -> Iterator[View]:
     """Open a set as a service does, with questions embedded by a library."""
     with asked_anew(judged) as view:
         if library == "torch":
-            view.resources.embedders.bulk(model, lambda: _MANY).use_threads(1)
+            _ask_by_torch(view, model)
         yield view
 
 
@@ -269,7 +274,7 @@ def cost_of(kept: Path, data: Path, short: str | None, library: Library) -> Cost
     if short:
         view.load_models()
         if library == "torch":
-            view.resources.embedders.bulk(MODELS[short], lambda: _MANY).use_threads(1)
+            _ask_by_torch(view, MODELS[short])
     view.follow_commits()
     for text in [*read_questions(data / TIMED, "")[0].values()][:20]:
         view.page(read_question(text), 10, now=NOW)

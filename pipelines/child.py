@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,8 @@ def _end_with(parent: int) -> None:
 def main() -> None:
     """Call each function read from standard input; write its result, or its exception, to standard output."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    # Ctrl-C in a terminal is for the parent, which ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(int(sys.argv[1]))
     with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
         Path("/proc/self/oom_score_adj").write_text("1000")

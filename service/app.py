@@ -48,6 +48,7 @@ from service.web.ops import add_ops
 from service.web.search import add_pages, graph_page, make_templates
 from workers.complaints import model_reported
 from workers.heartbeat import heartbeat, process_name
+from workers.jobs import return_memory, share_arenas
 from workers.resources import Resources
 from workers.vault_paths import locate_vault
 
@@ -67,6 +68,7 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
 
     `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
     """
+    share_arenas()
     state = locate_vault(settings.vault, settings.state).state
     listener = bind(settings.port, host)
     port = listener.getsockname()[1]
@@ -160,6 +162,8 @@ def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
         try:
             with model_reported(view.resources, "query", lambda: True):
                 view.load_models()
+            if view.resources.embedders.rest():
+                return_memory()
         except Exception:
             # Search by word continues, and every answer says that search by meaning is missing.
             log.exception("no search by meaning: the model cannot be loaded")

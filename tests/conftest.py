@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -236,3 +236,16 @@ def redis_url(redis_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     with redis.Redis.from_url(redis_server) as client:
         client.flushall()
     return redis_server
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[[Callable[[], object]], None]:
+    """Return a function that waits until a condition holds; it fails after a minute."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60.0
+        while not condition():
+            assert time.monotonic() < deadline, "it never came about"
+            time.sleep(0.01)
+
+    return wait

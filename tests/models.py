@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from pipelines.embedding.embedder import Embedder, Library
 from pipelines.embedding.models import ModelInfo
-from workers.resources import Embedders
+from workers.models import Embedders
 
 _LOADED: dict[tuple[ModelInfo, Library], Embedder] = {}
 
 
-def _load_once(info: ModelInfo, *, threads: int, library: Library = "numpy") -> Embedder:
+def _load_once(
+    info: ModelInfo,
+    *,
+    threads: int,
+    library: Library = "numpy",
+    unpacked: Path | None = None,  # noqa: ARG001 - tests that share a model share no state folder
+) -> Embedder:
     loaded = _LOADED.get((info, library))
     if loaded is None or loaded.is_broken:
         loaded = _LOADED[info, library] = Embedder(info, threads=threads, library=library)

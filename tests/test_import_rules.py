@@ -35,6 +35,7 @@ MAY_IMPORT = {
         "workers.endpoints",
         "workers.heartbeat",
         "workers.jobs",
+        "workers.models",
         "workers.resources",
         "workers.tag_context",
         "workers.tagging",
@@ -106,7 +107,7 @@ BELOW = {
         "pipelines.sqlite",
     ),
     "pipelines.state": ("pipelines.errors", "pipelines.formats", "pipelines.model", "pipelines.sqlite"),
-    "pipelines.embedding": ("pipelines.errors", "pipelines.model"),
+    "pipelines.embedding": ("pipelines.errors", "pipelines.model", "pipelines.vault.atomic"),
     "pipelines.graph": ("pipelines", "pipelines.cache", "pipelines.notes.lexical"),
     "pipelines.indexing": (
         "pipelines",

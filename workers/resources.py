@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -25,19 +23,15 @@ from pipelines.cache.vectors import Vector
 from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.embedding.embedder import CrossEncoder, Embedder, Library, load_cross_encoder
 from pipelines.embedding.endpoints import Vectors
 from pipelines.embedding.models import (
     CLOSE_ENOUGH,
     EMBEDDED_MODEL,
     MULTILINGUAL_MODEL,
-    NO_MODEL,
     ModelInfo,
     SecondModel,
-    find_downloaded,
     find_model,
     has_english_model,
-    is_cross_encoder,
 )
 from pipelines.embedding.remote import PROBES, RemoteEmbedder, describe_remote
 from pipelines.errors import (
@@ -54,7 +48,6 @@ from pipelines.indexing.deletions import DeletionBrake
 from pipelines.indexing.ingest import Encode, Ingest, Remote, chunking_of, pipeline_name
 from pipelines.indexing.languages import Languages, languages_by_domain
 from pipelines.model import ChunkSettings, DateOrder, Domain
-from pipelines.notes.chunk import chunk_settings
 from pipelines.notes.privacy import compared, is_private_place
 from pipelines.sqlite import FileId, file_id
 from pipelines.state.endpoints import EndpointUses
@@ -69,6 +62,16 @@ from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
 from workers.endpoints import EndpointBooks, dimension_of, endpoints_of
 from workers.heartbeat import lives, process_name
+from workers.models import (
+    BulkEmbedder,
+    Embedders,
+    Encoder,
+    chosen_chunking,
+    chosen_model,
+    recorded_here,
+    recorded_model,
+    second_model,
+)
 from workers.vault_paths import locate_vault, not_there
 
 # A process's connections to `state.db` and to the caches: one per thread, opened at first use.
@@ -119,212 +122,12 @@ class Stores:
         return cache
 
 
-# The models that a process has loaded, and the number of threads that they may use.
-
-
-LAST_QUERY_FILE = "last-query"
-# How long after a question the workers leave one core to the query worker.
-_QUERY_QUIET_SECONDS = 30.0
-# From here on, loading torch and computing with it takes less time than numpy needs.
-_MANY_TEXTS = 100
-
-
-Encoder = Embedder | RemoteEmbedder
-
-
-class Embedders:
-    """A process's loaded models by name; each is loaded at first use, by numpy, or by torch when many texts wait.
-
-    `find` returns the information about a model. `workers` returns the known worker processes and whether each lives.
-    `remote` returns the chain of a model that endpoints serve, None for any other.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        find: Callable[[str], ModelInfo],
-        workers: Callable[[], Mapping[str, bool]],
-        *,
-        remote: Callable[[str], RemoteEmbedder | None] = lambda _: None,
-    ) -> None:
-        self._folder = folder
-        self._remote = remote
-        self._find = find
-        self._workers = workers
-        self._loading, self._pairing = threading.Lock(), threading.Lock()
-        self._loaded: dict[str, Encoder] = {}
-        self._wanted: dict[str, Library] = {}
-        self._pairs: dict[str, CrossEncoder] = {}
-
-    def get(self, model: str, threads: int | None = None) -> Encoder:
-        """Return the loaded model of that name. A broken one is loaded again.
-
-        A chain of endpoints is returned as it is; `load` connects to it.
-        """
-        with self._loading:
-            return self._get(model, threads, self._wanted.get(model, "numpy"))
-
-    def load(self, model: str, threads: int | None = None) -> Encoder:
-        """Return the model of that name, ready for use: loaded, or connected to an endpoint.
-
-        Endpoints that failed are tried again when their time has come. Raises ModelUnavailableError, CacheError.
-        """
-        embedder = self.get(model, threads)
-        if isinstance(embedder, RemoteEmbedder):
-            embedder.connect()
-        return embedder
-
-    def close(self) -> None:
-        """Close the connections to endpoints."""
-        for embedder in self._loaded.values():
-            if isinstance(embedder, RemoteEmbedder):
-                embedder.close()
-
-    def prepares(self, model: str) -> bool:
-        """Say whether the model of that name is ready and may read every sentence: it, or an endpoint, is local."""
-        embedder = self._loaded.get(model)
-        return embedder.has_local if isinstance(embedder, RemoteEmbedder) else self.has_loaded(model)
-
-    def sentence_encoder(self, model: str) -> Encode | None:
-        """Return what encodes sentences while a question waits; None for endpoints, which take too long."""
-        embedder = self.get(model)
-        return None if isinstance(embedder, RemoteEmbedder) else embedder.encode_queries
-
-    def bulk(self, model: str, texts: Callable[[], int] = lambda: 0) -> Encoder:
-        """Return the loaded model, set to the number of threads that bulk work may use now, in torch for many texts.
-
-        Loading torch takes seconds.
-        """
-        with self._loading:
-            wanted = self._wanted.get(model, "numpy")
-            if wanted == "numpy" and texts() >= _MANY_TEXTS:
-                wanted = "torch"
-            embedder = self._get(model, self.threads(), wanted)
-        embedder.use_threads(self.threads())
-        return embedder
-
-    def _get(self, model: str, threads: int | None, wanted: Library) -> Encoder:
-        if model == NO_MODEL:
-            raise ModelUnavailableError(
-                "these notes are found by words alone (`embedding: none`), and this compares meanings; choose a "
-                "model and run `everindex reembed`"
-            )
-        if model not in self._loaded and (chain := self._remote(model)):
-            self._loaded[model] = chain
-        if isinstance(loaded := self._loaded.get(model), RemoteEmbedder):
-            return loaded
-        if not self.has_loaded(model) or self._wanted[model] != wanted:
-            embedder = Embedder(self._find(model), threads=threads or self.threads(), library=wanted)
-            if embedder.warning:
-                log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
-            self._loaded[model], self._wanted[model] = embedder, wanted
-        return self._loaded[model]
-
-    def cross_encoder(self, folder: str) -> CrossEncoder:
-        """Return the loaded cross-encoder of a folder. Raises ModelUnavailableError."""
-        with self._pairing:  # not `_loading`, which other questions wait for
-            if folder not in self._pairs:
-                self._pairs[folder] = load_cross_encoder(Path(folder).expanduser())
-            return self._pairs[folder]
-
-    def has_loaded(self, model: str) -> bool:
-        """Say whether the model of that name is loaded, and works; without one nothing is missing."""
-        if model == NO_MODEL:
-            return True
-        return model in self._loaded and not self._loaded[model].is_broken
-
-    def leave_a_core(self) -> None:
-        """Make the bulk work of all processes leave a core free for a while, because a question is being answered."""
-        with suppress(OSError):  # questions are answered even on a full or read-only disk
-            (self._folder / LAST_QUERY_FILE).touch()
-
-    def threads(self) -> int:
-        """Return how many threads bulk work may use.
-
-        One core stays free while questions come; the workers of this machine share the others.
-        """
-        cores = os.cpu_count() or 1
-        with suppress(OSError):  # no question was asked yet
-            if time.time() - (self._folder / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
-                cores -= 1
-        here = f"{socket.gethostname()}:"
-        workers = sum(alive and name.startswith(here) for name, alive in self._workers().items())
-        return max(1, cores // max(1, workers))
-
-
 @lru_cache(maxsize=256)
 def _model_in(path: Path, _file: FileId | None) -> str | None:
     """Return the model of a cache that never changes; None if it cannot be read."""
     with suppress(CacheError), closing(SqliteCache.open(path)) as cache:
         return cache.meta.model
     return None
-
-
-# Choose a domain's model and what it reads: as the settings say, or else as its vault says.
-#
-# A model that only the vault names has to be on this machine already.
-
-
-_find_model = lru_cache(find_model)
-_find_downloaded = lru_cache(find_downloaded)
-
-
-def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
-    """Return the model that the settings choose, or else the vault's, which runs here.
-
-    Raises ModelUnavailableError, and ModelNotAllowedError if only the vault names the model.
-    """
-    name = settings.embedding_model or named
-    return _find_model(name) if name is None or name in settings.chosen_models else _find_downloaded(name)
-
-
-def second_model(settings: Settings, name: str) -> SecondModel:
-    """Return the model of that name, by which a vault wants notes ranked again. Raises ModelUnavailableError.
-
-    Only the settings may download it or name a folder. Raises ModelNotAllowedError.
-    """
-    if name == NO_MODEL:
-        raise ModelUnavailableError("`none` is no model; leave `rerank` out of _domains.yaml")
-    if settings.endpoints_of(name):
-        raise ModelUnavailableError(f"endpoints serve {name!r}; a second model has to be on this machine")
-    if name not in settings.chosen_models:
-        return SecondModel(_find_downloaded(name).name)
-    if is_cross_encoder(Path(name).expanduser()):
-        return SecondModel(name, is_cross_encoder=True)
-    return SecondModel(_find_model(name).name)
-
-
-def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> ChunkSettings:
-    """Return how a domain's notes are split for a model, and which context is embedded with each passage."""
-    return chunk_settings(
-        info.passage_tokens,
-        settings.chunk_target_words,
-        settings.chunk_overlap_words,
-        settings.embedding_context or domain.embedding_context,
-    )
-
-
-def recorded_model(settings: Settings, meta: CacheMeta, root: Path) -> ModelInfo:
-    """Return the model that an existing index was built with. Raises ModelUnavailableError."""
-    if settings.endpoints_of(meta.model):
-        return describe_remote(meta.model, meta.dimension)
-    return _recorded_here(settings, meta.model, root)
-
-
-def _recorded_here(settings: Settings, name: str, root: Path) -> ModelInfo:
-    """Return a model that runs here. Raises ModelUnavailableError.
-
-    Folders inside the vault are refused, and only models named in the settings are downloaded.
-    """
-    folder = Path(name)
-    if name in settings.chosen_models or (
-        folder.is_absolute() and folder.is_dir() and not folder.resolve().is_relative_to(root)
-    ):
-        return _find_model(name)
-    try:
-        return _find_downloaded(name)
-    except ModelNotAllowedError as error:
-        raise ModelNotAllowedError(f"an index was built with another model: {error}") from error
 
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
@@ -349,7 +152,7 @@ class Resources:
         self.sandbox = Sandbox()
         self.embedders = Embedders(
             self.place.state,
-            lambda model: _recorded_here(self.settings, model, self.root),
+            lambda model: recorded_here(self.settings, model, self.root),
             self.workers,
             remote=self._chain,
         )
@@ -687,7 +490,7 @@ class Resources:
                     raise _other_model(cache)
         return np.array(known, np.float32)
 
-    def _encoder(self, cache: SqliteCache) -> Encoder:
+    def _encoder(self, cache: SqliteCache) -> Encoder | BulkEmbedder:
         """Return the loaded model of a cache, if its vectors are those of the cache.
 
         Raises ModelUnavailableError, CacheError.

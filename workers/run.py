@@ -40,7 +40,15 @@ from queue_config.settings import Settings
 from workers.attention import AttentionSweep
 from workers.complaints import Complaint, model_reported
 from workers.heartbeat import heartbeat, lives, process_name
-from workers.jobs import SLICE_SECONDS, forget_reports, is_paused, job, require_running, share_arenas
+from workers.jobs import (
+    SLICE_SECONDS,
+    forget_reports,
+    is_paused,
+    job,
+    require_running,
+    return_memory,
+    share_arenas,
+)
 from workers.resources import Resources
 from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
@@ -442,6 +450,8 @@ def _load(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         load_models(huey, tasks, resources)
     _load_second_models(resources)
     _say_embedders(resources)
+    if resources.embedders.rest():
+        return_memory()
 
 
 def _load_second_models(resources: Resources) -> None:
@@ -467,8 +477,8 @@ def _say_embedders(resources: Resources) -> None:
     for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
         if model == NO_MODEL or not resources.embedders.has_loaded(model):
             continue
-        embedder, said = resources.embedders.get(model), state.get(EMBEDDER, model)
-        facts = EmbedderFacts(embedder.device, embedder.precision)
+        said = state.get(EMBEDDER, model)
+        facts = EmbedderFacts(*resources.embedders.computing(model))
         if said is None or said.value != facts:
             state.put(EMBEDDER, facts, model)
 

@@ -7,10 +7,11 @@ Every other one needs sentence-transformers (`pipelines/embedding/sentence_trans
 from __future__ import annotations
 
 import json
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -136,8 +137,18 @@ class Bert:
     device = "cpu"
     side_by_side = True
 
-    def __init__(self, weights: Weights, words: Words, shape: Shape, tokenizer: Tokenizer) -> None:
-        """Prepare the layers. Raises KeyError for weights under other names, ValueError for those of other shapes."""
+    def __init__(
+        self,
+        weights: Weights,
+        words: Words,
+        shape: Shape,
+        tokenizer: Tokenizer,
+        files: Sequence[mmap.mmap] = (),
+    ) -> None:
+        """Prepare the layers. Raises KeyError for weights under other names, ValueError for those of other shapes.
+
+        The weights are `joined`. `files` are those that weights and words are mapped from.
+        """
         # One thread per batch: BLAS would let its own wait for the cores that other processes use.
         threadpool_limits(1, user_api="blas")
         self._words = words
@@ -147,6 +158,7 @@ class Bert:
         self._norm = _norm(weights, "embeddings.LayerNorm", shape.epsilon)
         self._layers = [_layer(weights, f"encoder.layer.{at}", shape) for at in range(shape.layers)]
         self._pooling = shape.pooling
+        self._files = files
         self.tokens = tokenizer.tokens
         self.count = tokenizer.count
 
@@ -156,6 +168,11 @@ class Bert:
         # that the last digit of a vector would tell in whose company it was computed.
         with np.errstate(all="ignore"):  # the caller refuses what is not finite
             return np.stack([self._vector(np.array(tokens, np.int64)) for tokens in batch])
+
+    def rest(self) -> None:
+        """Return the memory of mapped files until the next text, which takes milliseconds more to map them again."""
+        for file in self._files:
+            file.madvise(mmap.MADV_DONTNEED)
 
     def _vector(self, tokens: npt.NDArray[np.int64]) -> Floats:
         hidden = self._norm(self._words[tokens].astype(np.float32) + self._places[: len(tokens)])
@@ -169,14 +186,10 @@ def _norm(weights: Weights, name: str, epsilon: float) -> _Norm:
 
 
 def _layer(weights: Weights, name: str, shape: Shape) -> _Layer:
-    def linear(*parts: str) -> _Linear:
-        """Return several linear layers as one product; a single one stays where it is mapped."""
-        each = [_Linear(weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"]) for part in parts]
-        if len(each) == 1:
-            return each[0]
-        return _Linear(np.concatenate([a.weight for a in each]), np.concatenate([a.bias for a in each]))
+    def linear(part: str) -> _Linear:
+        return _Linear(weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"])
 
-    attention = linear(*(f"attention.self.{part}" for part in ("query", "key", "value")))
+    attention = linear("attention.self")
     if len(attention.weight) % (3 * shape.heads):
         raise ValueError(
             f"{len(attention.weight) // 3} dimensions cannot be divided among {shape.heads} heads"
@@ -190,6 +203,17 @@ def _layer(weights: Weights, name: str, shape: Shape) -> _Layer:
         linear("output.dense"),
         _norm(weights, f"{name}.output.LayerNorm", shape.epsilon),
     )
+
+
+def joined(weights: Weights) -> dict[str, Floats]:
+    """Return weights with the three projections of each attention joined. Raises KeyError if one is missing."""
+    found = dict(weights)
+    for name in weights:
+        before, query, end = name.partition("attention.self.query.")
+        if query:
+            parts = [found.pop(f"{before}attention.self.{part}.{end}") for part in ("query", "key", "value")]
+            found[f"{before}attention.self.{end}"] = np.concatenate(parts)
+    return found
 
 
 # Models in the format of sentence-transformers.
@@ -224,16 +248,24 @@ def load_bert(folder: Path, window: int, pooling: str, *, is_mapped: bool) -> Be
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     path = folder / "model.safetensors"
-    tensors = _tensors(np.memmap(path, np.uint8, mode="r") if is_mapped else np.fromfile(path, np.uint8))
+    file, *files = mapped(path) if is_mapped else (np.fromfile(path, np.uint8),)
+    tensors = tensors_in(file, _DTYPES)
     words = tensors.pop("embeddings.word_embeddings.weight")
     weights = {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
     epsilon = config.get("layer_norm_eps", 1e-12)
     shape = Shape(config["num_hidden_layers"], config["num_attention_heads"], epsilon, pooling)
-    return Bert(weights, words, shape, WordPieces(folder, window))
+    return Bert(joined(weights), words, shape, WordPieces(folder, window), files)
 
 
-def _tensors(file: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.floating]]:
-    """Return the tensors in the bytes of a file of safetensors. Raises ValueError.
+def mapped(path: Path) -> tuple[npt.NDArray[np.uint8], mmap.mmap]:
+    """Map a file; return its bytes and the mapping. Raises OSError, ValueError for an empty one."""
+    with path.open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapping, np.uint8), mapping
+
+
+def tensors_in(file: npt.NDArray[np.uint8], dtypes: Mapping[str, str]) -> dict[str, npt.NDArray[Any]]:
+    """Return the tensors of some types in the bytes of a file of safetensors. Raises ValueError.
 
     https://huggingface.co/docs/safetensors: the length of the header in 8 bytes, the header in JSON, the tensors.
     Some versions name the weights of a normalisation as BERT's authors did.
@@ -244,8 +276,8 @@ def _tensors(file: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.floating]]
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): file[start:][
             slice(*said["data_offsets"])
         ]
-        .view(_DTYPES[said["dtype"]])
+        .view(dtypes[said["dtype"]])
         .reshape(said["shape"])
         for name, said in header.items()
-        if said.get("dtype") in _DTYPES
+        if said.get("dtype") in dtypes
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.embedding.bert import load_bert
+from pipelines.embedding.bert import Bert, load_bert
 from pipelines.embedding.models import CLOSE_ENOUGH, QUESTIONS_KEPT, ModelInfo, check_weights, pooling_of_bert
 from pipelines.embedding.packed import load_packed
 from pipelines.errors import BadVectorError, ModelUnavailableError
@@ -26,6 +27,7 @@ from pipelines.model import Precision
 _TOKENS_PER_BATCH = 1024
 # Parallel batches use the processor better than one batch on all cores, but their Python parts run one at a time.
 _MOST_AT_ONCE = 4
+_IDLE_SECONDS = 60.0
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
 
 Vectors = npt.NDArray[np.float32]
@@ -75,10 +77,13 @@ class Embedder:
 
     `library` is what computes it, `precision` how: torch in bfloat16 if the processor supports it and the vectors
     agree with float32's. `warning` says why float32 is used although the processor supports bfloat16. `is_broken`
-    says that it returns bad vectors even for the texts that it embedded when it was loaded.
+    says that it returns bad vectors even for the texts that it embedded when it was loaded. `unpacked` is a folder in
+    which processes share what is unpacked of a model.
     """
 
-    def __init__(self, info: ModelInfo, *, threads: int, library: Library = "numpy") -> None:
+    def __init__(
+        self, info: ModelInfo, *, threads: int, library: Library = "numpy", unpacked: Path | None = None
+    ) -> None:
         """Load a model with the library that is asked for, or with the other one where that cannot.
 
         Raises ModelUnavailableError.
@@ -95,6 +100,8 @@ class Embedder:
         # side_by_side.
         self._turn = threading.Lock()
         self._threads = threads
+        self._unpacked = unpacked
+        self._used_at: float | None = None
         self._pool = ThreadPoolExecutor(1)
         self._vector_of_question = lru_cache(QUESTIONS_KEPT)(self._encode_question)
         self._check()
@@ -118,7 +125,7 @@ class Embedder:
         """
         info = self.info
         try:
-            self.library, self._model = _load_model(info, self.library, precision)
+            self.library, self._model = _load_model(info, self.library, precision, self._unpacked)
             self._share_out(self._threads)
             return self._compute(_PROBES)
         except (ModelUnavailableError, BadVectorError):
@@ -149,6 +156,18 @@ class Embedder:
                 f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine to float32: {cosine:.4f}); "
                 "it computes in float32, at about half the speed"
             )
+
+    def rest(self) -> bool:
+        """Return the memory of mapped weights once the model was idle for a minute; the next text maps them again.
+
+        Say whether it has just become idle.
+        """
+        if self._used_at is None or time.monotonic() - self._used_at < _IDLE_SECONDS:
+            return False
+        self._used_at = None
+        if isinstance(self._model, Bert):
+            self._model.rest()
+        return True
 
     def use_threads(self, threads: int) -> None:
         """Compute with this many threads from the next text on."""
@@ -210,6 +229,7 @@ class Embedder:
         out = np.zeros((len(texts), self.info.dimension), np.float32)
         if not texts:
             return out
+        self._used_at = time.monotonic()
         tokens = self._model.tokens(texts)
         with self._turn:
             batches = list(_batches([len(t) for t in tokens], self._at_once))
@@ -230,7 +250,9 @@ class Embedder:
         return _unit(out, self.info.name)
 
 
-def _load_model(info: ModelInfo, library: Library, precision: Precision) -> tuple[Library, Model]:
+def _load_model(
+    info: ModelInfo, library: Library, precision: Precision, unpacked: Path | None
+) -> tuple[Library, Model]:
     """Load a model with a library, or with the other one where that cannot; return also which did.
 
     Raises ModelUnavailableError, and whatever the libraries raise.
@@ -238,7 +260,7 @@ def _load_model(info: ModelInfo, library: Library, precision: Precision) -> tupl
     has_torch = find_spec("sentence_transformers") is not None
     if library == "numpy" or not has_torch:
         if info.is_packed:
-            return "numpy", load_packed(info.weights)
+            return "numpy", load_packed(info.weights, unpacked)
         if pooling := pooling_of_bert(info.folder):
             with suppress(KeyError):  # its weights have other names, which transformers may know
                 return "numpy", load_bert(info.folder, info.window, pooling, is_mapped=info.is_published)

@@ -71,8 +71,9 @@ class PackedBert:
         """Build the network; torch and transformers raise their own errors."""
         self.device = device
         self.side_by_side = device == "cpu"
-        self.tokens = model.tokenizer.tokens
-        self.count = model.tokenizer.count
+        tokenizer = model.tokenizer()
+        self.tokens = tokenizer.tokens
+        self.count = tokenizer.count
         self._words, self._window = model.words, model.window
         self._dtype: torch.dtype = getattr(torch, precision)
         config = BertConfig(
@@ -85,7 +86,7 @@ class PackedBert:
             layer_norm_eps=model.shape.epsilon,
         )
         self._model = BertModel(config, add_pooling_layer=False)
-        weights = {name: torch.from_numpy(np.array(tensor)) for name, tensor in model.weights.items()}
+        weights = {name: torch.from_numpy(np.array(tensor)) for name, tensor in model.weights().items()}
         weights["embeddings.word_embeddings.weight"] = torch.zeros(1, model.dimension)
         self._model.load_state_dict(weights)
         network: torch.nn.Module = self._model  # transformers types its own `to` wrongly

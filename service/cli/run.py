@@ -9,13 +9,14 @@ import signal
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
 
-from pipelines.errors import AlreadyRunningError, ConfigurationError, NotRunningError
+from pipelines.errors import AlreadyRunningError, ApartStoppedError, ConfigurationError, NotRunningError
 from service.cli.console import out
 from service.cli.options import (
     folder_argument,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from workers.vault_paths import VaultPaths
 
 app = click.Group()
+# Until the watcher has looked, the worker has nothing to do, and would take the cores from the other two.
+_WORKER_AFTER_SECONDS = 0.8
 _REBUILD = "everindex index --rebuild"
 """What the message of every damaged index names."""
 
@@ -47,10 +50,9 @@ _REBUILD = "everindex index --rebuild"
 @state_option
 def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | None) -> None:
     """Index a vault, watch it and serve it, until Ctrl-C."""
+    from pipelines.child import Child  # noqa: PLC0415
     from queue_config.logs import configure  # noqa: PLC0415
     from service.runtime.client import running  # noqa: PLC0415
-    from service.runtime.lock import only_one  # noqa: PLC0415
-    from service.runtime.sockets import bind  # noqa: PLC0415
     from service.runtime.supervisor import Supervisor, wait_for_orphans  # noqa: PLC0415
 
     configure("up")
@@ -58,9 +60,12 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
     settings = settings_of(located(given, or_running=False))
     place = _locate(settings)
     try:
-        wait_for_orphans(place.state)
-        with only_one(place.state):
-            bind(settings.port).close()
+        try:
+            _claim(place, settings)
+        except (AlreadyRunningError, ConfigurationError):
+            # Only then, because looking for them loads SQLite.
+            wait_for_orphans(place.state)
+            _claim(place, settings)
     except AlreadyRunningError:
         service = running(place.state)
         where = f"at {service.address} (process {service.pid})" if service else f"with state in {place.state}"
@@ -68,22 +73,40 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
         return
     arguments = ["--vault", str(place.root), "--state", str(place.state), "--port", str(settings.port)]
     supervisor = Supervisor(place.state, arguments)
-    stop = threading.Event()
+    stop, checking = threading.Event(), Child()
+
+    def end(*_: object) -> None:
+        stop.set()
+        checking.stop()
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, end)
     try:
-        # Start these two first: they load while the models and caches are checked.
         supervisor.start("query", "watcher")
-        _check(settings)
-        named = given.get("vault", place.root)
-        out.say(f"Everindex on {place.root if named.name in {'', '..'} else named}")
-        _warn_of_others(place)
+        stop.wait(_WORKER_AFTER_SECONDS)
         supervisor.start("worker")
-        _follow_first_index(supervisor, stop)
-        supervisor.keep(stop)
+        with suppress(ApartStoppedError):  # by a signal
+            models, others = checking.call(_checked, settings)
+            for line in models:
+                out.say(line)
+            named = given.get("vault", place.root)
+            out.say(f"Everindex on {place.root if named.name in {'', '..'} else named}")
+            for line in others:
+                out.say(line, "yellow")
+            _follow_first_index(supervisor, stop)
+            supervisor.keep(stop)
         out.print("Stopping …")
     finally:
         supervisor.stop()
+
+
+def _claim(place: VaultPaths, settings: Settings) -> None:
+    """Raise AlreadyRunningError if a service watches the vault, ConfigurationError if its port is in use."""
+    from service.runtime.lock import only_one  # noqa: PLC0415
+    from service.runtime.sockets import bind  # noqa: PLC0415
+
+    with only_one(place.state):
+        bind(settings.port).close()
 
 
 def _locate(settings: Settings) -> VaultPaths:
@@ -96,27 +119,25 @@ def _locate(settings: Settings) -> VaultPaths:
     return locate_vault(settings.vault, settings.state)
 
 
-def _warn_of_others(place: VaultPaths) -> None:
+def _checked(settings: Settings) -> tuple[list[str], list[str]]:
+    """Return lines about the vault's models, and about other services on this vault.
+
+    Raises here, not in a child's log, if the models or caches cannot be used. `up` has a process of its own call it,
+    because what it imports would stay in the supervisor's memory.
+    """
+    from queue_config.logs import configure  # noqa: PLC0415
     from service.usecases.doctor import others_running  # noqa: PLC0415
-
-    for folder, process in others_running(place).items():
-        out.say(
-            f"Another Everindex (process {process}) runs on this vault, with its state in {folder}."
-            " Stop one of the two: both apply accepted tags to the same notes.",
-            "yellow",
-        )
-
-
-def _check(settings: Settings) -> None:
-    """Raise here, not in a child's log, if the models or caches cannot be used; say which models are not."""
     from workers.resources import Resources  # noqa: PLC0415
 
+    configure("up")
     resources = Resources(settings)
-    for line in resources.refused_models():
-        out.say(line, "yellow")
+    refused = resources.refused_models()
     resources.check_models()
-    for line in resources.chosen_by_language():
-        out.say(line)
+    return [*refused, *resources.chosen_by_language()], [
+        f"Another Everindex (process {process}) runs on this vault, with its state in {folder}."
+        " Stop one of the two: both apply accepted tags to the same notes."
+        for folder, process in others_running(resources.place).items()
+    ]
 
 
 def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:

@@ -71,7 +71,8 @@ from service.runtime.watch_limits import count_folders, inotify_in_use, network_
 from service.usecases.status import MOST_SHARED_IDS, describe_change, shared_ids, storage_problem
 from service.usecases.text import counted, sharing
 from workers.endpoints import endpoints_of
-from workers.resources import GOOD_DOMAINS_FILE, chosen_chunking, recorded_model
+from workers.models import chosen_chunking, recorded_model
+from workers.resources import GOOD_DOMAINS_FILE
 from workers.vault_paths import VaultPaths, remembered, was_indexed, why_not_indexed
 from workers.watchers import watchers
 

@@ -44,7 +44,8 @@ from pipelines.vault.atomic import file_bytes
 from service.runtime.lock import only_one
 from service.usecases.memory import memory_counts
 from service.usecases.text import added, counted, not_asked_for
-from workers.resources import Resources, chosen_chunking
+from workers.models import chosen_chunking
+from workers.resources import Resources
 from workers.tasks import compare, make_tasks, reconcile_now
 
 # `everindex index`, `index --rebuild` and `reembed`: the pipeline in this process, without a queue.

@@ -47,7 +47,8 @@ from service.schemas.search import IndexState, place_of
 from service.usecases.audience import Audience
 from service.usecases.text import added, counted, moment
 from workers.heartbeat import lives
-from workers.resources import Resources, chosen_chunking, recorded_model
+from workers.models import chosen_chunking, recorded_model
+from workers.resources import Resources
 
 # Single notes, as the index has them, and which of them are on disk.
 

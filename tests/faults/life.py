@@ -23,7 +23,6 @@ from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
 from pipelines.cache.cache import SqliteCache
-from pipelines.embedding.embedder import Library
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -33,7 +32,8 @@ from pipelines.model import ChunkSettings, Domain
 from queue_config.settings import Settings
 from service.usecases.maintenance import rebuild_caches, repair_caches, verify_caches
 from tests.working import commit_all
-from workers.resources import Embedders, Resources
+from workers.models import Embedders
+from workers.resources import Resources
 from workers.run import make_upkeep_tasks, sweep_upkeep
 from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
 
@@ -87,8 +87,11 @@ class FakeEmbedder:
 class FakeEmbedders(Embedders):
     """The fake model under every name."""
 
-    def _get(self, model: str, threads: int | None, wanted: Library) -> Any:  # noqa: ARG002 - the fake has none
+    def _get(self, model: str, threads: int | None) -> Any:  # noqa: ARG002 - the fake has none
         return self._loaded.setdefault(model, FakeEmbedder(find_model(model)))
+
+    def _running_torch(self, *_: Any) -> None:
+        """Do without a process: no library computes the fake."""
 
 
 class LightResources(Resources):

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.child import Child
+from pipelines.errors import ModelUnavailableError
 from pipelines.sqlite import corrupt
 from queue_config.settings import Settings
 from service.cli.options import settings_of
-from service.cli.run import _warn_of_others, print_findable, this_command, vault_choice
+from service.cli.run import _checked, print_findable, this_command, vault_choice
 from service.runtime.client import Service, announced
 from workers.resources import Resources
 
@@ -109,16 +111,21 @@ def test_where_several_vaults_run_each_command_that_up_prints_names_its_own(tmp_
     assert commands[0].startswith("2 could not be indexed: ")
 
 
-def test_up_warns_of_another_that_runs_on_the_vault_with_its_state_elsewhere(vault, tmp_path, capsys):
-    place = Resources(Settings(vault=vault)).place
-    _warn_of_others(place)
-    assert capsys.readouterr().out == ""
+def test_up_warns_of_another_that_runs_on_the_vault_with_its_state_elsewhere(vault, tmp_path):
+    settings = Settings(vault=vault)
+    place = Resources(settings).place
+    assert Child().call(_checked, settings) == ([], [])
     words = ["watch", "--vault", str(place.root), "--state", str(tmp_path / "elsewhere")]
     sleeping = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", *words]
     with subprocess.Popen(sleeping, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        _warn_of_others(place)
+        _, (said,) = Child().call(_checked, settings)
         other.stdin.close()
-    said = " ".join(capsys.readouterr().out.split())
     assert f"(process {other.pid}) runs on this vault" in said
     assert "Stop one of the two" in said
+
+
+def test_up_raises_what_is_wrong_with_the_settings_of_a_model(vault, tmp_path):
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tmp_path / "no-model"))
+    with pytest.raises(ModelUnavailableError, match="no-model"):
+        Child().call(_checked, settings)

@@ -23,7 +23,8 @@ from service.cli.main import app
 from service.usecases.explain import compare, indexed_with, measure, measure_steps, not_indexed
 from service.usecases.maintenance import rebuild_caches, verify_caches
 from service.usecases.search import View
-from workers.resources import LAST_QUERY_FILE, Resources
+from workers.models import LAST_QUERY_FILE
+from workers.resources import Resources
 
 DOMAINS = "notes: {legacy: true}\nreports:\n  decay: {mode: ranked_grouped}\n"
 NOTES = {

@@ -20,7 +20,8 @@ from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from tests.tiny import break_in_memory
 from workers.complaints import model_reported
-from workers.resources import LAST_QUERY_FILE, Resources
+from workers.models import LAST_QUERY_FILE
+from workers.resources import Resources
 
 
 def test_a_question_is_answered_although_it_cannot_be_noted_that_it_was_asked(vault, tmp_path, tiny_model):
