@@ -1,19 +1,18 @@
-"""Call a function in a separate process, for work that blocks other threads for long or might crash the process."""
+"""Run our own code in separate processes, for work that blocks other threads for long or might crash the process."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from pipelines.errors import ApartStoppedError, ChildDiedError
 
@@ -22,6 +21,37 @@ _LOOK_SECONDS = 2.0
 _STOP_SECONDS = 0.2
 _NICENESS = 10
 _STOPPING = "the worker is stopping; unfinished work is done when it runs again"
+# What a connection raises when the other side has ended, and `ValueError` if `stop` closed it.
+_ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
+
+
+def start(module: str, *given: str) -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start one of our modules as a process; its first argument is the descriptor of its end of the connection.
+
+    Raises OSError.
+    """
+    ours, theirs = Pipe()
+    found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with theirs:
+        process = subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
+            # -P, because the current folder may be a vault, whose files must never run as code.
+            [sys.executable, "-P", "-m", module, str(theirs.fileno()), *given],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # libraries print
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C is for the process that started it, which ends it
+        )
+    return process, ours
+
+
+def connected() -> Connection:
+    """Return the end of the connection that this process, which was started here, has."""
+    with suppress(
+        OSError
+    ):  # Linux only: when memory runs out, this process is killed, not the one that started it
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    return Connection(int(sys.argv[1]))
 
 
 def unheard(_seconds: float) -> None:
@@ -46,22 +76,22 @@ class Child:
         Raises ChildDiedError if the process ends without a result, ApartStoppedError after `stop`, and whatever the
         function or `beat` raises.
         """
-        # A file, because `communicate` loses unsent input when it is called again after a timeout.
-        with tempfile.TemporaryFile() as question:
-            pickle.dump((function, given), question)
-            question.seek(0)
-            with _started(question, _NICENESS) as child:
-                try:
-                    answer = self._wait(child, beat)
-                finally:
-                    child.kill()
-        return _result(child.returncode, answer)
+        process, connection = start(__name__, str(_NICENESS))
+        with process, connection:
+            try:
+                with suppress(BrokenPipeError):  # it has ended, as it turns out below
+                    connection.send((function, given))
+                self._wait(connection, beat)
+                result = _received(process, connection)
+            finally:
+                process.kill()
+        return _raised(result)
 
-    def _wait(self, child: subprocess.Popen[bytes], beat: Callable[[float], None]) -> bytes:
+    def _wait(self, connection: Connection, beat: Callable[[float], None]) -> None:
         started = looked = time.monotonic()
         while not self._stopped.is_set():
-            with suppress(subprocess.TimeoutExpired):
-                return child.communicate(timeout=_STOP_SECONDS)[0]
+            if connection.poll(_STOP_SECONDS):
+                return
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
                 beat(looked - started)
@@ -75,7 +105,7 @@ class LastingChild:
     """
 
     def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._stopped = False
 
     @property
@@ -87,8 +117,10 @@ class LastingChild:
         """End the process, if there is one; the next call starts another."""
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            child.communicate()
+            process, connection = child
+            process.kill()
+            process.wait()
+            connection.close()
 
     def stop(self) -> None:
         """End the process, and start no other."""
@@ -102,48 +134,30 @@ class LastingChild:
         function raises.
         """
         if self._child is None:
-            self._child = _started(subprocess.PIPE, 0)  # `stop` may come now, so it is looked for afterwards
-        questions = cast("IO[bytes]", self._child.stdin)
-        answers = cast("IO[bytes]", self._child.stdout)
+            self._child = start(__name__, "0")  # `stop` may come now, so it is looked for afterwards
+        process, connection = self._child
+        if self._stopped:
+            process.kill()
         try:
-            if self._stopped:
-                raise BrokenPipeError
-            pickle.dump((function, given), questions, pickle.HIGHEST_PROTOCOL)
-            questions.flush()
-            result = pickle.load(answers)  # noqa: S301 - from our own child, through a private pipe
-        except (
-            OSError,
-            ValueError,
-            EOFError,
-            pickle.UnpicklingError,
-        ) as error:  # ValueError: `stop` closed them
+            with suppress(*_ENDED):
+                connection.send((function, given))
+            result = _received(process, connection)
+        except ChildDiedError:
             self.end()
             if self._stopped:
-                raise ApartStoppedError(_STOPPING) from error
-            raise ChildDiedError("its process ended without a result") from error
+                raise ApartStoppedError(_STOPPING) from None
+            raise
         return _raised(result)
 
 
-def _started(stdin: IO[bytes] | int, niceness: int) -> subprocess.Popen[bytes]:
-    """Start this module as a process that answers what it reads from `stdin`."""
-    found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
-        # -P, because the current folder may be a vault, whose files must never run as code.
-        [sys.executable, "-P", "-m", __name__, str(niceness)],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
-    )
-
-
-def _result(code: int, answer: bytes) -> Any:
-    if code:
-        raise ChildDiedError(f"its process ended ({code}: out of memory, or a fault in a library)")
+def _received(process: subprocess.Popen[bytes], connection: Connection) -> Any:
+    """Wait for the result of a process. Raises ChildDiedError."""
     try:
-        result = pickle.loads(answer)  # noqa: S301 - from our own child, through a private pipe
-    except (pickle.UnpicklingError, EOFError) as error:
-        raise ChildDiedError("its process ended without a result") from error
-    return _raised(result)
+        return connection.recv()
+    except _ENDED as error:
+        code = process.wait()
+        how = f" ({code}: out of memory, or a fault in a library)" if code else " without a result"
+        raise ChildDiedError(f"its process ended{how}") from error
 
 
 def _raised(result: Any) -> Any:
@@ -160,23 +174,19 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
-    """Call each function read from standard input; write its result, or its exception, to standard output."""
+    """Call each function that comes through the connection; send its result, or its exception, back."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # Ctrl-C in a terminal is for the parent, which ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(int(sys.argv[1]))
-    with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    connection = connected()
+    os.nice(int(sys.argv[2]))
     with suppress(EOFError):
         while True:
-            function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
+            function, given = connection.recv()
             result: object
             try:
                 result = function(*given)
-            except Exception as error:  # noqa: BLE001 - the parent raises it
+            except Exception as error:  # noqa: BLE001 - the other side raises it
                 result = error
-            pickle.dump(result, sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
-            sys.stdout.flush()
+            connection.send(result)
 
 
 if __name__ == "__main__":

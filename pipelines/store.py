@@ -197,6 +197,9 @@ class Vectors(Protocol):
     def of(self, hashes: Iterable[str]) -> dict[str, Vector]:
         """Return the stored vectors among these hashes."""
 
+    def has_any(self) -> bool:
+        """Say whether a vector is stored."""
+
     def store(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors; what is stored stays. Raises BadVectorError if one is of another dimension or zero."""
 

@@ -8,7 +8,6 @@ idle for a minute.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,13 +15,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
+from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
 import structlog
 
+from pipelines.child import connected, start
 from pipelines.errors import ChildDiedError, EverindexError
 from queue_config.logs import Trouble, configure
 from queue_config.settings import Settings
@@ -45,7 +44,6 @@ _MODELS_SECONDS = 0.5
 _COMPARE_SECONDS = 10.0
 # Threads that only hand questions over would wait for Python's lock for the usual 5 ms, while a process is idle.
 _SWITCH_SECONDS = 0.0005
-_FOLDER = str(Path(__file__).parents[__name__.count(".")])
 
 log = structlog.get_logger()
 
@@ -64,18 +62,7 @@ class AnsweringProcess:
 
     def __init__(self, settings: Settings, idle_s: float) -> None:
         """Start it, without waiting until it can answer, which takes seconds. Raises OSError."""
-        self._connection, theirs = Pipe()
-        found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
-                # -P, because the current folder may be a vault, whose files must never run as code.
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(idle_s)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the process that serves, with which it ends
-            )
+        self._process, self._connection = start(__name__, str(idle_s))
         self._sending = threading.Lock()
         self._ready: Future[Any] = Future()
         self._asked = deque([self._ready])
@@ -330,12 +317,8 @@ def _serve(connection: Connection, settings: Settings, idle_s: float) -> None:
 
 def main() -> None:
     """Answer the questions that come through a pipe, until none has come for a while or the pipe is closed."""
-    with suppress(
-        OSError
-    ):  # Linux only: when memory runs out, this process is killed, not the one that serves
-        Path("/proc/self/oom_score_adj").write_text("1000")
     configure("query")
-    connection = Connection(int(sys.argv[1]))
+    connection = connected()
     with suppress(EOFError, ConnectionError):
         _serve(connection, connection.recv(), float(sys.argv[2]))
 

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from pipelines.errors import EverindexError
+from pipelines.indexing.reconcile import last_comparison
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from service.answering import Answerers
@@ -157,11 +158,15 @@ def _server_for_agents(view: View) -> Server[Any]:
 
 
 def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
-    """Load the models and memory indexes of the caches, now and whenever another cache becomes current."""
+    """Load the models and memory indexes of the caches, now and whenever another cache becomes current.
+
+    The words of a first index come before: loading would take time from them, and there is nothing to compare with.
+    """
     while not stopping.is_set():
         try:
             with model_reported(view.resources, "query", lambda: True):
-                view.load_models()
+                if not _is_first_index(view):
+                    view.load_models()
             if view.resources.embedders.rest():
                 return_memory()
         except Exception:
@@ -169,6 +174,15 @@ def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
             log.exception("no search by meaning: the model cannot be loaded")
             stopping.wait(_RETRY_SECONDS)
         stopping.wait(_LOOK_SECONDS)
+
+
+def _is_first_index(view: View) -> bool:
+    """Say whether the first notes are being indexed by words: no text has a vector yet."""
+    is_compared = last_comparison(view.resources.state()) is not None
+    return all(
+        not cache.vectors.has_any() and (not is_compared or cache.leases.has_pending("words", "together"))
+        for _, cache in view.readers()
+    )
 
 
 def _follow_commits(view: View, stopping: threading.Event) -> None:

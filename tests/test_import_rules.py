@@ -107,7 +107,12 @@ BELOW = {
         "pipelines.sqlite",
     ),
     "pipelines.state": ("pipelines.errors", "pipelines.formats", "pipelines.model", "pipelines.sqlite"),
-    "pipelines.embedding": ("pipelines.errors", "pipelines.model", "pipelines.vault.atomic"),
+    "pipelines.embedding": (
+        "pipelines.child",
+        "pipelines.errors",
+        "pipelines.model",
+        "pipelines.vault.atomic",
+    ),
     "pipelines.graph": ("pipelines", "pipelines.cache", "pipelines.notes.lexical"),
     "pipelines.indexing": (
         "pipelines",

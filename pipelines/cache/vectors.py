@@ -48,6 +48,10 @@ class SqliteVectors:
             )
         }
 
+    def has_any(self) -> bool:
+        """Say whether a vector is stored."""
+        return first(self._con, "SELECT 1 FROM vault_vector LIMIT 1") is not None
+
     def store(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by the hashes of their texts. Raises BadVectorError, and then stores none of them."""
         rows = [(text_hash, self._blob(vector), time.time()) for text_hash, vector in vectors.items()]

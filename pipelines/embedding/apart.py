@@ -11,10 +11,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
 from typing import Any, Literal
 
+from pipelines.child import connected, start
 from pipelines.embedding.embedder import Embedder, Vectors
 from pipelines.embedding.models import ModelInfo
 from pipelines.errors import BadVectorError, ChildDiedError
@@ -28,7 +27,6 @@ _LOOK_SECONDS = 1.0
 _END_SECONDS = 5.0
 # Several slices of texts are computed at the same time, so that none waits while another is being stored.
 _MOST_AT_ONCE = 4
-_FOLDER = str(Path(__file__).parents[__name__.count(".")])
 
 Kind = Literal["documents", "queries"]
 
@@ -56,18 +54,7 @@ class TorchProcess:
         # By number: the answer, and until when it has to be there (monotonic).
         self._asked = {0: (self._first, time.monotonic() + _START_SECONDS)}
         self._changing, self._sending = threading.Lock(), threading.Lock()
-        self._connection, theirs = Pipe()
-        found = [_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])]
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
-                # -P, because the current folder may be a vault, whose files must never run as code.
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(idle_s)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # libraries print
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the process that uses it, with which it ends
-            )
+        self._process, self._connection = start(__name__, str(idle_s))
         threading.Thread(target=self._receive, name="torch", daemon=True).start()
         self._send((0, info))
 
@@ -158,9 +145,7 @@ class TorchProcess:
 
 def main() -> None:
     """Load the model that is asked for, then embed what is asked, until idle or until the other side has ended."""
-    with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    connection, idle_s = Connection(int(sys.argv[1])), float(sys.argv[2])
+    connection, idle_s = connected(), float(sys.argv[2])
     number, info = connection.recv()
     try:
         embedder = Embedder(info, threads=1, library="torch")

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines.child import Child, LastingChild
 from pipelines.documents.document import Document
@@ -26,8 +27,10 @@ from pipelines.model import Chunk, ChunkSettings, DateOrder, FileContent, Leased
 from pipelines.notes import lexical
 from pipelines.notes.chunk import chunk_note
 from pipelines.notes.encodings import is_utf_16
-from pipelines.store import Leases
 from pipelines.vault import files
+
+if TYPE_CHECKING:
+    from pipelines.store import Leases  # it loads numpy, which the process that parses does not need
 
 # What a character costs besides the 2 us that every character takes, as a multiple of those.
 _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"$": 5, b"!": 5, b"|": 5}

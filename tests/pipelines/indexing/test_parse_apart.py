@@ -168,8 +168,11 @@ def test_a_note_that_ends_its_parser_each_time_is_parked_and_no_other_note_is(
 
 
 def test_an_error_of_the_parser_parks_the_note_with_it(house, apart_house, interpreter):
-    code = "import pickle, sys; sys.stdin.buffer.read(); pickle.dump(ValueError('odd'), sys.stdout.buffer)"
-    interpreter(f'exec {sys.executable} -c "{code}"')
+    code = (
+        "import sys; from multiprocessing.connection import Connection; c = Connection(int(sys.argv[-2]));"
+        " c.recv_bytes(); c.send(ValueError('odd'))"
+    )
+    interpreter(f'exec {sys.executable} -c "{code}" "$@"')
     house.write("heavy.md", BRACKETS)
     house.notice("heavy.md")
     apart_house.together()
