@@ -27,6 +27,7 @@ _LOOK_SECONDS = 1.0
 _END_SECONDS = 5.0
 # Several slices of texts are computed at the same time, so that none waits while another is being stored.
 _MOST_AT_ONCE = 4
+_NICENESS = 10  # a question that is asked meanwhile comes first
 
 Kind = Literal["documents", "queries"]
 
@@ -146,6 +147,7 @@ class TorchProcess:
 def main() -> None:
     """Load the model that is asked for, then embed what is asked, until idle or until the other side has ended."""
     connection, idle_s = connected(), float(sys.argv[2])
+    os.nice(_NICENESS)
     number, info = connection.recv()
     try:
         embedder = Embedder(info, threads=1, library="torch")
