@@ -27,44 +27,29 @@ from service.cli import (
     tags,
 )
 from service.cli.console import complain, err
-from service.cli.options import Commands
+from service.cli.former import former_names
+from service.cli.options import Commands, did_you_mean
 
 _PARTS = (run, setup, systemd, notes, search, context, links, agents, tags, quality, maintenance)
-# As the help shows them: by who uses them, in the order in which a user meets them.
+# As the help shows them: what most users need first, and with `--all` the others by what they are for.
 _SECTIONS = {
-    "Your notes": (
-        *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar"),
-        *("status", "why", "log"),
-        *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
-        *("context", "mcp"),
-    ),
-    "Tags, evidence and quality": (
-        *("promote", "tags", "verify-quotes", "rx", "eval", "attention"),
-        *("retry", "confirm-deletions", "reload"),
-    ),
-    "Running Everindex": (
-        *(
-            "doctor",
-            "service",
-            "index",
-            "reembed",
-            "models",
-            "verify",
-            "backup",
-            "restore",
-            "config",
-            "completion",
-        ),
-        *("watch", "work", "serve"),
-    ),
+    "Commands": ("up", "search", "open", "status", "why", "tags", "links", "mcp", "doctor", "backup"),
+    "Find and read": ("list", "show", "log", "deep", "graph", "context"),
+    "Set up": ("init", "demo", "ignore", "config", "token", "service", "completion"),
+    "Keep the index": ("index", "verify", "reembed", "models", "restore"),
+    "Check the answers": ("eval", "evidence", "attention"),
+    "Run the processes one by one": ("watch", "work", "serve"),
 }
-_HIDE = "Notes are files: remove the file, or hide it by: everindex ignore PATH"
-_REBUILD = "New indexes are built beside the current ones by: everindex index --rebuild"
+_SEARCH = "; notes are found by: everindex search QUESTION"
+_REBUILD = "; new indexes are built beside the current ones by: everindex index --rebuild"
 _ELSEWHERE = {
-    "delete": _HIDE,
+    **dict.fromkeys(("find", "ask", "query"), _SEARCH),
+    **dict.fromkeys(("start", "run"), "; indexing, watching and serving starts with: everindex up VAULT"),
+    "delete": "; notes are files: remove the file, or hide it by: everindex ignore PATH",
+    "rename": "; tags are renamed by: everindex tags rename OLD NEW",
     **dict.fromkeys(("reindex", "rebuild", "reset"), _REBUILD),
-    "validate": "The index is compared with the notes by: everindex verify",
-    "embed": "Files are indexed by: everindex index FILE, a whole vault by: everindex index VAULT",
+    "validate": "; the index is compared with the notes by: everindex verify",
+    "embed": "; files are indexed by: everindex index FILE, a whole vault by: everindex index VAULT",
 }
 # Imports create many objects and no garbage: a collection every 700 objects is a tenth of each start.
 _OBJECTS_BETWEEN_LOOKS = 50_000
@@ -72,13 +57,27 @@ _QUESTIONS = ("search", "deep")
 _INTERRUPTED = 130
 """The exit code that a shell reports for Ctrl-C."""
 
+_ALL_HELP = "Show all commands, in groups."
+
+
+def _show_all(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click passes it
+    """Print the help and exit: `--all` alone asks for it, too."""
+    if wanted and not context.resilient_parsing:
+        click.echo(context.get_help())
+        context.exit()
+
+
 app = Commands(
     help="Save a note, and find it a second later: by meaning and by exact word.",
-    commands={name: command for part in _PARTS for name, command in part.app.commands.items()},
+    commands={name: command for part in _PARTS for name, command in part.app.commands.items()}
+    | former_names(),
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
 )
 app.sections, app.elsewhere = _SECTIONS, _ELSEWHERE
 app = click.version_option(package_name="everindex", message="everindex %(version)s")(app)
+app = click.option(
+    "--all", is_flag=True, expose_value=False, is_eager=True, callback=_show_all, help=_ALL_HELP
+)(app)
 
 
 def main() -> NoReturn:
@@ -116,7 +115,12 @@ def main() -> NoReturn:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print a usage error of click, safe for a terminal."""
+    """Print a usage error of click, safe for a terminal; an option gets a suggestion only if one is near."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        options = [one for one in error.ctx.command.get_params(error.ctx) if isinstance(one, click.Option)]
+        known = [name for one in options if not one.hidden for name in (*one.opts, *one.secondary_opts)]
+        error.message = f"There is no option '{error.option_name}'{did_you_mean(error.option_name, known)}"
+        error.possibilities = None  # type: ignore[misc] - those of click may be far
     text = io.StringIO()
     error.show(text)
     err.print(text.getvalue(), end="", soft_wrap=True)

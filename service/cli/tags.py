@@ -21,30 +21,6 @@ domain_option = click.option("--domain", help="Only this domain.")
 _UNDOABLE = ("promoted", "renamed", "renaming", "replaced")
 
 
-@app.command()
-@domain_option
-@vault_option
-@state_option
-@json_option
-def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Apply what is ticked in the review queues now."""
-    answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
-    if as_json:
-        print_json(answer)
-        return
-    for slug, done in _worked(answer):
-        for path, tag in done["applied"]:
-            out.say(f"{slug}: {tag} -> {path}")
-        for path, tag, why in done["refused"]:
-            out.say(f"{slug}: {tag} was not added to {path}: {why}")
-        for path in done["put_off"]:
-            out.say(f"{slug}: {path} is being written; its tags are added later")
-        if done["rejected"]:
-            out.say(f"{slug}: {counted(done['rejected'], 'tag')} rejected")
-        if not any(done[what] for what in ("applied", "refused", "put_off", "rejected")):
-            out.print(f"{slug}: nothing to apply")
-
-
 def _worked(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what each domain's worker did; print what failed, and exit with an error in the end if anything did."""
     for slug, done in answer["domains"].items():
@@ -61,7 +37,7 @@ def _fail_with(answer: dict[str, Any]) -> None:
         sys.exit(1)
 
 
-tags = Commands("tags", help="List, propose and rename tags; list and undo changes.")
+tags = Commands("tags", help="List, propose, apply and rename tags; list and undo changes.")
 app.add_command(tags)
 
 
@@ -121,6 +97,30 @@ def propose(
         out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
     for problem in answer["problems"]:
         out.print(problem, soft_wrap=True)
+
+
+@tags.command(name="apply")
+@domain_option
+@vault_option
+@state_option
+@json_option
+def apply_ticked(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Apply what is ticked in the review queues now."""
+    answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
+    if as_json:
+        print_json(answer)
+        return
+    for slug, done in _worked(answer):
+        for path, tag in done["applied"]:
+            out.say(f"{slug}: {tag} -> {path}")
+        for path, tag, why in done["refused"]:
+            out.say(f"{slug}: {tag} was not added to {path}: {why}")
+        for path in done["put_off"]:
+            out.say(f"{slug}: {path} is being written; its tags are added later")
+        if done["rejected"]:
+            out.say(f"{slug}: {counted(done['rejected'], 'tag')} rejected")
+        if not any(done[what] for what in ("applied", "refused", "put_off", "rejected")):
+            out.print(f"{slug}: nothing to apply")
 
 
 @tags.command()
