@@ -35,6 +35,7 @@ MAY_IMPORT = {
         "workers.endpoints",
         "workers.heartbeat",
         "workers.jobs",
+        "workers.renames",
         "workers.resources",
         "workers.tag_context",
         "workers.tagging",

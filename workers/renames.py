@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import CannotUndoError, EverindexError, NoteError, NoteVanishedError, TaxonomyError
+from pipelines.errors import (
+    CannotUndoError,
+    EverindexError,
+    NoteError,
+    NoteVanishedError,
+    NotFoundError,
+    TaxonomyError,
+)
 from pipelines.model import Domain, now_iso
 from pipelines.notes.encodings import decode
 from pipelines.state.state import REVIEWED
@@ -16,7 +24,7 @@ from pipelines.state.tags import UNDONE, Change, RenamedFile, pairs_of
 from pipelines.tagging import rename
 from pipelines.tagging.apply import found_again, heads
 from pipelines.tagging.propose import follow_renames
-from pipelines.tagging.vocabulary import TAXONOMY_LIMIT
+from pipelines.tagging.vocabulary import TAXONOMY_LIMIT, add_rename, find, parse
 from pipelines.vault import files as vault
 from pipelines.vault import paths
 from pipelines.vault.write import replace_if_unchanged
@@ -53,6 +61,43 @@ def rename_tags(
         return {slug: _not_begun(answer, blocked) for slug, answer in answers.items()}
     wanted = [(domain, plans[domain.slug]) for domain in domains if plans[domain.slug].renames]
     return answers | (_apply(context, wanted) if wanted else {})
+
+
+def write_rename(
+    context: TaggingContext, domains: Sequence[Domain], old: str, new: str, *, dry_run: bool
+) -> dict[str, dict[str, Any]]:
+    """Write a rename into the vocabularies of the domains that have the tag; `rename_tags` then applies it.
+
+    Return by domain what it would change, or what keeps it from being applied: then nothing is written. Raises
+    NotFoundError if no domain has the tag, TaxonomyError, NoteError, UnsafePathError, OSError.
+    """
+    context.resources.require_present()
+    root, edits, plans = context.resources.root, [], dict[str, rename.Plan]()
+    for domain in domains:
+        file = vault.path_on_disk(root, domain.within(domain.taxonomy))
+        try:
+            before = paths.read_file(root, file, TAXONOMY_LIMIT)
+        except FileNotFoundError:
+            before = b""
+        text = before.decode("utf-8-sig")
+        known = find(parse(text, file), old) is not None
+        mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""
+        after = mark + add_rename(text, old, new).encode()
+        plan = rename.plan(_notes_of(context, domain), [(old, new)], (file, after))
+        if known or plan.changes or plan.refused:
+            plans[domain.slug] = plan
+            edits.append((file, before, after))
+    if not plans:
+        raise NotFoundError(f"no note and no vocabulary has the tag {old!r}")
+    answers = {slug: _planned(plan) for slug, plan in plans.items()}
+    if dry_run:
+        return answers
+    if blocked := [slug for slug, plan in plans.items() if plan.refused]:
+        return {slug: _not_begun(answer, blocked) for slug, answer in answers.items()}
+    for file, before, after in edits:
+        if before != after and replace_if_unchanged(root, file, before, after, context.displaced) is not None:
+            raise TaxonomyError(f"{file} is being written to; try again")
+    return answers
 
 
 def _plan(context: TaggingContext, domain: Domain) -> rename.Plan:

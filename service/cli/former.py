@@ -31,7 +31,6 @@ from service.usecases.text import counted
 _PLACE = ("vault", "state")
 _ASKED = (*_PLACE, "as_json")
 _FILTERS = ("only", "domain", "since", "kind", "tag", "scope")
-_NOTE = click.Argument(["path"], metavar="NOTE")
 
 
 def former_names() -> dict[str, click.Command]:
@@ -54,7 +53,7 @@ def former_names() -> dict[str, click.Command]:
             "deep --from NOTE",
             deep,
             (*_ASKED, *_FILTERS, "depth", "types", "every"),
-            [_NOTE, click.Option(["--query", "query"], multiple=True)],
+            [click.Argument(["start"], metavar="NOTE"), click.Option(["--query", "query"], multiple=True)],
         ),
         _was("promote", "tags apply", tags.commands["apply"]),
         _was("verify-quotes", "evidence verify FILE", evidence.commands["verify"]),

@@ -224,7 +224,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--from",
-    "path",
+    "start",
     metavar="NOTE",
     help="Walk from this note, by path or title, instead of searching first.",
 )
@@ -244,7 +244,7 @@ if TYPE_CHECKING:
 @json_option
 def deep(
     query: tuple[str, ...],
-    path: str | None,
+    start: str | None,
     depth: int | None,
     types: tuple[str, ...],
     mode: Mode | None,
@@ -262,11 +262,11 @@ def deep(
     """
     from service.cli.render import print_deep, print_walk  # noqa: PLC0415
 
-    if path is None and (depth or types):
+    if start is None and (depth or types):
         raise click.UsageError("--depth and --type are for a walk from a note; name it with --from")
-    if path is not None and mode:
+    if start is not None and mode:
         raise click.UsageError("--mode is for a walk after a search; leave out --from")
-    if path is None and not query:
+    if start is None and not query:
         raise click.UsageError("Missing argument 'QUESTION...'; or name a note with --from")
     client = client_of(options_given(vault, state))
 
@@ -274,13 +274,13 @@ def deep(
         asked = " ".join(query) or None
         return client.call("GET", f"/traverse/{quote(found)}", filters, depth=depth or 2, q=asked, type=types)
 
-    if path is None:
+    if start is None:
         answer = client.call("GET", "/deep", filters, q=question_of(query), mode=mode or "deep")
     else:
-        answer = about_note(client, path, walk)
+        answer = about_note(client, start, walk)
     if as_json:
         print_json(answer)
-    elif path is None:
+    elif start is None:
         print_deep(out, answer, every=every)
     else:
         print_walk(out, answer, start="the walk starts here", every=every)

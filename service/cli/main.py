@@ -115,24 +115,26 @@ def main() -> NoReturn:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print a usage error of click, safe for a terminal; an option gets a suggestion only if one is near."""
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        options = [one for one in error.ctx.command.get_params(error.ctx) if isinstance(one, click.Option)]
-        known = [name for one in options if not one.hidden for name in (*one.opts, *one.secondary_opts)]
-        error.message = f"There is no option '{error.option_name}'{did_you_mean(error.option_name, known)}"
-        error.possibilities = None  # type: ignore[misc] - those of click may be far
+    """Print a usage error of click, safe for a terminal."""
     text = io.StringIO()
-    error.show(text)
-    err.print(text.getvalue(), end="", soft_wrap=True)
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        error.show(text)
+        err.print(text.getvalue(), end="", soft_wrap=True)
         return
-    command = error.ctx.command
+    command, name = error.ctx.command, error.option_name
+    options = [
+        one for one in command.get_params(error.ctx) if isinstance(one, click.Option) and not one.hidden
+    ]
+    # click suggests what is far, too.
+    near = did_you_mean(name, [each for one in options for each in (*one.opts, *one.secondary_opts)])
+    click.UsageError(f"There is no option '{name}'{near}", error.ctx).show(text)
+    err.print(text.getvalue(), end="", soft_wrap=True)
     if isinstance(command, click.Group):
         known = {name for one in command.commands.values() for option in one.params for name in option.opts}
-        if error.option_name in known:
-            err.say(f"Options follow the command: {error.ctx.command_path} COMMAND {error.option_name}")
+        if name in known:
+            err.say(f"Options follow the command: {error.ctx.command_path} COMMAND {name}")
     # A lone letter excludes nothing: it was meant as an option.
-    elif command.name in _QUESTIONS and error.option_name not in sys.argv:
+    elif command.name in _QUESTIONS and name not in sys.argv:
         err.say(
             f"To exclude notes with a word, write -- before the question: everindex {command.name} -- soil -clay"
         )

@@ -13,7 +13,15 @@ import click
 from pipelines.errors import NotFoundError
 from service.cli.console import complain, out, print_json
 from service.cli.naming import about_note
-from service.cli.options import Commands, json_option, need_service, options_given, state_option, vault_option
+from service.cli.options import (
+    Commands,
+    json_option,
+    need_service,
+    options_given,
+    resources_of,
+    state_option,
+    vault_option,
+)
 from service.usecases.text import counted, second
 
 app = click.Group()
@@ -143,24 +151,59 @@ def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_js
 
 
 @tags.command()
+@click.argument(
+    "old", required=False, metavar="[OLD NEW]", help="The tag; without, what the vocabularies list."
+)
+@click.argument("new", required=False, metavar="", help="Its new name.")
 @domain_option
 @vault_option
 @state_option
 @click.option("--dry-run", is_flag=True, help="Only show each change.")
 @json_option
 def rename(
-    domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
+    old: str | None,
+    new: str | None,
+    domain: str | None,
+    vault: Path | None,
+    state: Path | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Apply the renames in each vocabulary (`## Renames`) to every note of its domain: in all domains or in none."""
-    answer = need_service(options_given(vault, state)).call(
-        "POST", "/apply-renames", domain=domain, dry_run=dry_run
-    )
+    """Rename a tag in every note that has it, and in the vocabulary.
+
+    In all domains or in none. Without OLD and NEW, the renames that you wrote in the vocabularies (`## Renames`) are
+    applied.
+    """
+    if old is not None and new is None:
+        raise click.UsageError(f"Missing argument 'NEW': give the new name of {old}")
+    given = options_given(vault, state)
+    service, answer = need_service(given), None
+    if old is not None and new is not None:
+        done = _write_rename(given, old.removeprefix("#"), new.removeprefix("#"), domain, dry_run=dry_run)
+        answer = {"domains": done} if dry_run or any(one["refused"] for one in done.values()) else None
+    if answer is None:
+        answer = service.call("POST", "/apply-renames", domain=domain, dry_run=dry_run)
     if as_json:
         print_json(answer)
         _fail_with(answer)
         return
     for slug, done in _worked(answer):
         _print_renames(slug, done)
+
+
+def _write_rename(
+    given: dict[str, Any], old: str, new: str, domain: str | None, *, dry_run: bool
+) -> dict[str, dict[str, Any]]:
+    """Write a rename into the vocabularies, from which the service applies it; return what it changes by domain."""
+    from service.usecases.audience import named_domains  # noqa: PLC0415 - help has to be instant
+    from workers.renames import write_rename  # noqa: PLC0415 - likewise
+    from workers.tag_context import TaggingContext  # noqa: PLC0415 - likewise
+
+    resources = resources_of(given)
+    return write_rename(
+        TaggingContext(resources), named_domains(resources, domain), old, new, dry_run=dry_run
+    )
 
 
 def _print_renames(slug: str, done: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def test_bytes_that_are_not_utf_8_are_answered_like_any_text(everindex, words, c
 
 
 @pytest.mark.parametrize(
-    "command", [("similar",), ("backlinks",), ("traverse",), ("node",), ("why",), ("tags", "propose")]
+    "command", [("list", "--like"), ("links",), ("deep", "--from"), ("show",), ("why",), ("tags", "propose")]
 )
 def test_a_note_is_found_by_its_title(everindex, command):
     code, said, complaint = everindex(*command, "Protecting Sleep")
@@ -69,7 +69,7 @@ def test_a_note_is_found_by_its_title(everindex, command):
     assert said
 
 
-@pytest.mark.parametrize("command", [("similar",), ("retry",), ("tags", "propose")])
+@pytest.mark.parametrize("command", [("list", "--like"), ("index", "--retry"), ("tags", "propose")])
 def test_a_title_that_is_nearly_right_is_answered_with_the_note(everindex, command):
     code, said, complaint = everindex(*command, "Protecting Slep")
     assert (code, said) == (1, "")
@@ -77,7 +77,7 @@ def test_a_title_that_is_nearly_right_is_answered_with_the_note(everindex, comma
 
 
 def test_a_note_that_is_not_parked_cannot_be_tried_again(everindex):
-    code, said, complaint = everindex("retry", "fitness/Protecting Sleep.md")
+    code, said, complaint = everindex("index", "--retry", "fitness/Protecting Sleep.md")
     assert (code, said) == (1, "")
     assert "only a parked note can be tried again" in complaint
 
@@ -88,14 +88,14 @@ def test_a_note_that_is_not_parked_cannot_be_tried_again(everindex):
         ("search", "sleep"),
         ("status",),
         ("links", "--broken"),
-        ("orphans",),
-        ("communities",),
-        ("backlinks", "Protecting Sleep"),
-        ("similar", "Protecting Sleep"),
-        ("titles", "sleep"),
+        ("links", "--orphans"),
+        ("links", "Protecting Sleep"),
+        ("graph", "--communities"),
+        ("list", "--like", "Protecting Sleep"),
+        ("list", "sleep"),
         ("show", "Protecting Sleep"),
         ("why", "Protecting Sleep"),
-        ("traverse", "Protecting Sleep"),
+        ("deep", "--from", "Protecting Sleep"),
         ("deep", "sleep"),
         ("tags", "list"),
     ],

@@ -605,7 +605,7 @@ def test_it_listens_on_the_loopback_interface_alone(user):
 
 @pytest.mark.parametrize("host", ["example.org", "", "127.0.0.1:80", "256.0.0.1"])
 def test_another_address_must_be_an_address(user, host):
-    assert "IP address" in user.run("service", "serve", "--host", host, *user.place, code=2)
+    assert "IP address" in user.run("serve", "--host", host, *user.place, code=2)
 
 
 def test_plain_serve_knows_no_other_address(user):
@@ -616,7 +616,7 @@ def test_on_another_address_only_the_names_that_were_allowed_are_served(user, tm
     port = free_port()
     place = ["--vault", str(user.root), "--state", str(tmp_path / "state"), "--port", str(port)]
     name = f"notes.example:{port}"
-    process = user.start("service", "serve", "--host", "0.0.0.0", "--allow-host", name, *place)  # noqa: S104
+    process = user.start("serve", "--host", "0.0.0.0", "--allow-host", name, *place)  # noqa: S104
 
     def status_of(host):
         try:
