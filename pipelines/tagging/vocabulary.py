@@ -429,7 +429,7 @@ def add_rename(text: str, old: str, new: str) -> str:
     """Return a taxonomy's text with a rename in its list of renames, which is created if it is missing.
 
     A new tag that is not in the vocabulary takes the old tag's place there, or is added to `New`. Raises
-    TaxonomyError if the text is invalid, if one of the two cannot be a tag, or if the old tag has another rename.
+    TaxonomyError if the text is invalid, if a name is no tag or an alias, or if the old tag has another rename.
     """
     before = parse(text)
     for tag in (old, new):
@@ -437,8 +437,11 @@ def add_rename(text: str, old: str, new: str) -> str:
             raise TaxonomyError(f"{_quoted(tag)} is not a tag: use no spaces, punctuation or plain numbers")
     if (old.casefold(), new.casefold()) in {(one.casefold(), to.casefold()) for one, to in before.renames}:
         return text
+    same = find(before, new)
+    if same and same.tag.casefold() != new.casefold():
+        raise TaxonomyError(f"{_quoted(new)} is an alias of {_quoted(same.tag)}; rename to that tag")
     entry = next((one for one in before.entries if one.tag.casefold() == old.casefold()), None)
-    if find(before, new) is None and entry:
+    if same is None and entry:
         lines = split_lines(text)
         lines[entry.line - 1] = lines[entry.line - 1].replace(entry.tag, new, 1)
         text = "".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -151,18 +151,14 @@ def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_js
 
 
 @tags.command()
-@click.argument(
-    "old", required=False, metavar="[OLD NEW]", help="The tag; without, what the vocabularies list."
-)
-@click.argument("new", required=False, metavar="", help="Its new name.")
+@click.argument("names", nargs=-1, metavar="[OLD NEW]", help="The tag, and its new name.")
 @domain_option
 @vault_option
 @state_option
 @click.option("--dry-run", is_flag=True, help="Only show each change.")
 @json_option
 def rename(
-    old: str | None,
-    new: str | None,
+    names: tuple[str, ...],
     domain: str | None,
     vault: Path | None,
     state: Path | None,
@@ -175,14 +171,16 @@ def rename(
     In all domains or in none. Without OLD and NEW, the renames that you wrote in the vocabularies (`## Renames`) are
     applied.
     """
-    if old is not None and new is None:
-        raise click.UsageError(f"Missing argument 'NEW': give the new name of {old}")
+    if names and len(names) != len(("old", "new")):
+        raise click.UsageError("give the tag and its new name, or neither")
     given = options_given(vault, state)
-    service, answer = need_service(given), None
-    if old is not None and new is not None:
-        done = _write_rename(given, old.removeprefix("#"), new.removeprefix("#"), domain, dry_run=dry_run)
-        answer = {"domains": done} if dry_run or any(one["refused"] for one in done.values()) else None
-    if answer is None:
+    service, planned = need_service(given), dict[str, dict[str, Any]]()
+    if names:
+        planned = _write_rename(given, names, domain, dry_run=dry_run)
+        domain = next(iter(planned)) if len(planned) == 1 else domain
+    if planned and (dry_run or any(one["refused"] for one in planned.values())):
+        answer = {"domains": planned}
+    else:
         answer = service.call("POST", "/apply-renames", domain=domain, dry_run=dry_run)
     if as_json:
         print_json(answer)
@@ -193,14 +191,14 @@ def rename(
 
 
 def _write_rename(
-    given: dict[str, Any], old: str, new: str, domain: str | None, *, dry_run: bool
+    given: dict[str, Any], names: Sequence[str], domain: str | None, *, dry_run: bool
 ) -> dict[str, dict[str, Any]]:
     """Write a rename into the vocabularies, from which the service applies it; return what it changes by domain."""
     from service.usecases.audience import named_domains  # noqa: PLC0415 - help has to be instant
     from workers.renames import write_rename  # noqa: PLC0415 - likewise
     from workers.tag_context import TaggingContext  # noqa: PLC0415 - likewise
 
-    resources = resources_of(given)
+    resources, (old, new) = resources_of(given), [name.removeprefix("#") for name in names]
     return write_rename(
         TaggingContext(resources), named_domains(resources, domain), old, new, dry_run=dry_run
     )
@@ -303,7 +301,7 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
     changes = service.call("GET", "/changes", limit=1000)
     undoable = (one for one in changes if one["action"] != "replaced" and _can_be_undone(one))
     wanted = [one for one in changes if one["id"] == number] if number else list(undoable)
-    way_out = ""
+    way_out, run = "", list[dict[str, Any]]()
     if wanted:
         run = _run_of(wanted[0], changes) if _can_be_undone(wanted[0]) else []
         way_out = "" if number else _way_out([one for one in wanted if one not in run])
@@ -324,3 +322,7 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
             out.say(f"  restored: {path}")
         for path, why in done["left"]:
             out.say(f"  left alone: {path}: {why}")
+    if any(one["action"] in ("renamed", "renaming") for one in run):
+        out.say(
+            "  the vocabulary lists the renames again: `everindex tags rename` applies them, or remove the lines"
+        )

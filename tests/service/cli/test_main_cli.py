@@ -203,7 +203,7 @@ def test_a_group_alone_shows_its_help(everindex, group, heading):
         (("graph", "--json"), "--communities"),
         (("index", "--retry", "--rebuild"), "--retry"),
         (("index", "--confirm-deletions", "x.md"), "--confirm-deletions"),
-        (("tags", "rename", "dirt"), "NEW"),
+        (("tags", "rename", "dirt"), "new name"),
         (("tags", "propose"), "--all-untagged"),
         (("tags", "undo", "last"), "last"),
     ],

@@ -97,7 +97,9 @@ def test_a_name_that_no_note_has_is_answered_with_those_like_it(run, command):
     code, said, complaint = run(*command.split(), "Protect")
     assert (code, said) == (1, "")
     assert complaint == "error: no note is called Protect; did you mean Sleep/Protecting Sleep.md?\n"
-    assert run(*command.split(), "Protecting Slep.md")[2].endswith("; did you mean Sleep/Protecting Sleep.md?\n")
+    assert run(*command.split(), "Protecting Slep.md")[2].endswith(
+        "; did you mean Sleep/Protecting Sleep.md?\n"
+    )
 
 
 def test_why_suggests_notes_for_a_name_that_no_note_or_several_have(run):
