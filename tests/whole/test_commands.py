@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import closing
 
 import click
 import httpx
@@ -159,14 +160,13 @@ def opened(tmp_path, monkeypatch):
 def test_the_token_is_alone_in_a_pipe_and_explained_on_a_terminal(example, everindex):
     token = (example.state / "token").read_text().strip()
     assert everindex("token") == (0, f"{token}\n", "")
-    with Terminal(
-        [sys.executable, "-m", "service.cli", "token", *example.place], example.environment
-    ) as shown:
-        shown.wait_for(lambda: "curl" in shown.said, "how to use it")
-        first, how = shown.said.splitlines()[:2]
-        assert first == token
-        assert f"http://127.0.0.1:{example.port}/search?q=" in shown.said
-        assert "Bearer $(everindex token)" in how
+    command = [sys.executable, "-m", "service.cli", "token", *example.place]
+    with closing(Terminal(command, example.environment)) as shown:
+        assert shown.ended() == 0
+    first, how = shown.said.splitlines()
+    assert first == token
+    assert "Bearer $(everindex token)" in how
+    assert f"http://127.0.0.1:{example.port}/search?q=" in how
 
 
 def test_the_port_in_the_configuration_is_that_of_the_running_service(example, everindex):
