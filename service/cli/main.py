@@ -7,7 +7,9 @@ import io
 import os
 import sys
 import traceback
-from typing import NoReturn
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -26,9 +28,19 @@ from service.cli import (
     systemd,
     tags,
 )
-from service.cli.console import complain, err
-from service.cli.former import former_names
-from service.cli.options import Commands, did_you_mean
+from service.cli.console import complain, err, out, print_json
+from service.cli.naming import about_note, node_at
+from service.cli.options import (
+    Commands,
+    client_of,
+    did_you_mean,
+    json_option,
+    need_service,
+    options_given,
+    state_option,
+    vault_option,
+)
+from service.usecases.text import counted
 
 _PARTS = (run, setup, systemd, notes, search, context, links, agents, tags, quality, maintenance)
 # As the help shows them: what most users need first, and with `--all` the others by what they are for.
@@ -57,20 +69,125 @@ _QUESTIONS = ("search", "deep")
 _INTERRUPTED = 130
 """The exit code that a shell reports for Ctrl-C."""
 
+# The commands under their former names: they do what they did, and say what the new form is.
+
+
+_PLACE = ("vault", "state")
+_ASKED = (*_PLACE, "as_json")
+_FILTERS = ("only", "domain", "since", "kind", "tag", "scope")
+
+
+def _former_names() -> dict[str, click.Command]:
+    """Return the commands under their former names, none of which a help lists."""
+    named = (
+        _was("node", "show NOTE", search.show),
+        _was("titles", "list NAME", notes.list_notes, (*_ASKED, "query", "k")),
+        _was(
+            "similar",
+            "list --like NOTE",
+            notes.list_notes,
+            (*_ASKED, *_FILTERS, "k"),
+            [click.Argument(["like"], metavar="NOTE")],
+        ),
+        _was("backlinks", "links NOTE", _backlinks),
+        _was("orphans", "links --orphans", links.links, (*_ASKED, "domain"), orphans=True),
+        _was("communities", "graph --communities", links.graph, (*_ASKED, "domain"), communities=True),
+        _was(
+            "traverse",
+            "deep --from NOTE",
+            links.deep,
+            (*_ASKED, *_FILTERS, "depth", "types", "every"),
+            [click.Argument(["start"], metavar="NOTE"), click.Option(["--query", "query"], multiple=True)],
+        ),
+        _was("promote", "tags apply", tags.tags.commands["apply"]),
+        _was("verify-quotes", "evidence verify FILE", quality.evidence.commands["verify"]),
+        _was("retry", "index --retry", maintenance.index, (*_PLACE, "paths"), retry=True),
+        _was("confirm-deletions", "index --confirm-deletions", maintenance.index, _PLACE, confirmed=True),
+        _was("reload", "index", _reload),
+    )
+    systemd.service.add_command(
+        _was("serve", "serve --host HOST", run.serve, (*_PLACE, "port", "host", "names"), of="service ")
+    )
+    rx = {
+        name: _was(name, f"evidence {name}", one, of="rx ")
+        for name, one in quality.evidence.commands.items()
+        if name != "verify"
+    }
+    return {str(one.name): one for one in named} | {"rx": click.Group("rx", rx, hidden=True)}
+
+
+def _was(
+    name: str,
+    now: str,
+    command: click.Command,
+    keeps: Sequence[str] = (),
+    more: Sequence[click.Parameter] = (),
+    *,
+    of: str = "",
+    **fixed: Any,
+) -> click.Command:
+    """Return a command under its former name, with some of its parameters (default: all), and with others."""
+
+    @click.pass_context
+    def warn(context: click.Context, /, **given: Any) -> Any:
+        err.say(
+            f"`everindex {of}{name}` is now `everindex {now}`; the old name works in this version only.",
+            "yellow",
+        )
+        return context.invoke(command, **given, **fixed)
+
+    params = [*more, *(one for one in command.params if not keeps or one.name in keeps)]
+    return click.Command(name, callback=warn, params=params, help=f"Now `everindex {now}`.", hidden=True)
+
+
+@click.command()
+@click.argument("path", metavar="NOTE")
+@vault_option
+@state_option
+@json_option
+def _backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    client = client_of(options_given(vault, state))
+    answer = about_note(client, path, lambda found: node_at(client, found)["backlinks"])
+    if as_json:
+        print_json(answer)
+        return
+    for other in answer:
+        shown = f"  {other['text']}" if other["text"] else ""
+        out.say(f"{other['path']}:{other['line']}  {other['kind']}{links.relation(other)}{shown}")
+    linking = len({other["path"] for other in answer})
+    out.print(f"{counted(linking, 'note links', 'notes link')} here", style="dim")
+
+
+@click.command()
+@vault_option
+@state_option
+@json_option
+def _reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    answer = need_service(options_given(vault, state)).call("POST", "/reload")
+    if as_json:
+        print_json(answer)
+        return
+    for slug, found in answer["found"].items():
+        out.say(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in found.items()))
+
+
+# The command line.
+
+
 _ALL_HELP = "Show all commands, in groups."
 
 
 def _show_all(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click passes it
     """Print the help and exit: `--all` alone asks for it, too."""
     if wanted and not context.resilient_parsing:
-        click.echo(context.get_help())
+        out.say(context.get_help())
         context.exit()
 
 
 app = Commands(
     help="Save a note, and find it a second later: by meaning and by exact word.",
     commands={name: command for part in _PARTS for name, command in part.app.commands.items()}
-    | former_names(),
+    | _former_names(),
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
 )
 app.sections, app.elsewhere = _SECTIONS, _ELSEWHERE

@@ -534,7 +534,7 @@ def test_what_the_prompt_for_deep_retrieval_has_an_agent_run_works(everindex):
     (message,) = anyio.run(Prompts().get, None, asked).messages
     words = str(message.content.text)  # type: ignore[union-attr]
     commands = [shlex.split(one) for one in re.findall(r"`everindex ([^`]+)`", words)]
-    assert [" ".join(one[:2]) for one in commands] == ["rx show", f"deep {record}", "rx write"]
+    assert [" ".join(one[:2]) for one in commands] == ["evidence show", f"deep {record}", "evidence write"]
     show, deep, write = commands
     assert json.loads(everindex(*show)[1])["question"] == "soil winter"
     (part,) = json.loads(everindex(*deep)[1])["domains"]
