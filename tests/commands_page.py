@@ -1,6 +1,6 @@
 """Write docs/commands.md from the command line.
 
-`python -m tests.commands_page` renews it: each command with its usage and options, in the order of `everindex --help`.
+`python -m tests.commands_page` renews it: each command with its usage and options, in the order of `everindex --help --all`.
 """
 
 from __future__ import annotations
