@@ -271,7 +271,7 @@ def serve(
         stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
     settings = settings_of(located(options_given(vault, state, port), or_running=False))
     _end_with_state(settings)
-    run_server(settings, host or LOOPBACK, names)
+    run_server(settings, LOOPBACK if host is None else host, names)
 
 
 def _end_with_state(settings: Settings) -> None:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 import service.web
+from queue_config.settings import Settings
 from tests.whole.conftest import User, free_port, wait_for
 
 SECRET = "the-recipe-nobody-may-read"  # noqa: S105 - a word in a file outside the vault
@@ -608,8 +609,10 @@ def test_another_address_must_be_an_address(user, host):
     assert "IP address" in user.run("serve", "--host", host, *user.place, code=2)
 
 
-def test_plain_serve_knows_no_other_address(user):
-    user.run("serve", "--host", "0.0.0.0", *user.place, code=2)  # noqa: S104 - what is refused
+def test_no_command_but_serve_and_no_setting_takes_another_address(user):
+    for command in ("up", "watch", "work"):
+        user.run(command, "--host", "0.0.0.0", *user.place, code=2)  # noqa: S104 - what is refused
+    assert not [name for name in Settings.model_fields if "host" in name or "address" in name]
 
 
 def test_on_another_address_only_the_names_that_were_allowed_are_served(user, tmp_path):
