@@ -193,7 +193,7 @@ class ReviewKeys(DomainsFileModel):
 
     promote: Promote = Field(
         default="on_save",
-        description="on_save: ticked tags are applied 5 s after you edit the queue; manual: by `everindex promote`",
+        description="on_save: ticked tags are applied 5 s after your last edit; manual: by `everindex tags apply`",
     )
     threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = Field(
         default=None, description="the least confidence of a local proposal; default: 0.7, guesses 0.5"

@@ -239,7 +239,7 @@ def _tag(value: str) -> str:
 def _community(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= _LONGEST_ID):
         raise FilterError(
-            f"community is {value!r}, not a community's number; `everindex communities` lists them"
+            f"community is {value!r}, not a community's number; `everindex graph --communities` lists them"
         )
     return int(value)
 

@@ -1,6 +1,6 @@
 """Write docs/commands.md from the command line.
 
-`python -m tests.commands_page` renews it: each command with its usage and options, in the order of `everindex --help`.
+`python -m tests.commands_page` renews it: each command with its usage and options, in the order of `everindex --help --all`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def command_lines(name: str, command: click.Command) -> Iterator[str]:
     yield f"### `everindex {name}`\n\n{described(command.help)}\n"
     if isinstance(command, click.Group):
         for part, inner in command.commands.items():
-            yield from command_lines(f"{name} {part}", inner)
+            if not inner.hidden:
+                yield from command_lines(f"{name} {part}", inner)
         return
     usage = " ".join(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")
     if usage:

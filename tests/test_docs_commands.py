@@ -12,7 +12,7 @@ from tests.commands_page import EVERYWHERE, PAGE, cell, described, render
 def commands(group, prefix=""):
     """Yield each command by its name, the parts of groups included."""
     for name, command in group.commands.items():
-        if isinstance(command, click.Group):
+        if isinstance(command, click.Group) and not command.hidden:
             yield from commands(command, f"{prefix}{name} ")
         elif not command.hidden:
             yield f"{prefix}{name}", command

@@ -47,7 +47,7 @@ def terminal(tmp_path_factory):
     base = tmp_path_factory.mktemp("recipes")
     shutil.copytree(EXAMPLES, base / "vault")
     (base / "backups").mkdir()
-    # Else a tick is applied after five seconds, which may be before `everindex promote` on a slow machine.
+    # Else a tick is applied after five seconds, which may be before `everindex tags apply` on a slow machine.
     domains = base / "vault" / "_domains.yaml"
     text = domains.read_text(encoding="utf-8")
     domains.write_text(

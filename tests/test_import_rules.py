@@ -36,6 +36,7 @@ MAY_IMPORT = {
         "workers.heartbeat",
         "workers.jobs",
         "workers.models",
+        "workers.renames",
         "workers.resources",
         "workers.tag_context",
         "workers.tagging",

@@ -8,15 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import CannotUndoError, EverindexError, NoteError, NoteVanishedError, TaxonomyError
-from pipelines.model import Domain, now_iso
+from pipelines.errors import (
+    CannotUndoError,
+    EverindexError,
+    NoteError,
+    NoteVanishedError,
+    NotFoundError,
+    TaxonomyError,
+)
+from pipelines.model import Domain, Taxonomy, now_iso
 from pipelines.notes.encodings import decode
 from pipelines.state.state import REVIEWED
 from pipelines.state.tags import UNDONE, Change, RenamedFile, pairs_of
 from pipelines.tagging import rename
 from pipelines.tagging.apply import found_again, heads
 from pipelines.tagging.propose import follow_renames
-from pipelines.tagging.vocabulary import TAXONOMY_LIMIT
+from pipelines.tagging.vocabulary import TAXONOMY_LIMIT, add_rename, find, parse
 from pipelines.vault import files as vault
 from pipelines.vault import paths
 from pipelines.vault.write import replace_if_unchanged
@@ -53,6 +60,69 @@ def rename_tags(
         return {slug: _not_begun(answer, blocked) for slug, answer in answers.items()}
     wanted = [(domain, plans[domain.slug]) for domain in domains if plans[domain.slug].renames]
     return answers | (_apply(context, wanted) if wanted else {})
+
+
+def write_rename(
+    context: TaggingContext, domains: Sequence[Domain], old: str, new: str, *, dry_run: bool
+) -> dict[str, dict[str, Any]]:
+    """Write a rename into the vocabularies of the domains that have the tag; `rename_tags` then applies it.
+
+    Return by domain what it would change, or what keeps it from being applied: then nothing is written. Raises
+    NotFoundError if no domain has the tag, TaxonomyError, also if other renames would be applied with it, NoteError,
+    UnsafePathError, OSError.
+    """
+    context.resources.require_present()
+    read = {domain.slug: _read_vocabulary(context, domain) for domain in domains}
+    plans: dict[str, rename.Plan] = {}
+    edits: dict[str, bytes] = {}
+    for domain in domains:
+        slug, notes = domain.slug, _notes_of(context, domain)
+        file, data, taxonomy = read[slug]
+        plan = rename.plan(notes, [(old, new)], (file, b""))
+        if find(taxonomy, old) or plan.changes or plan.refused:
+            text = data.decode("utf-8-sig")
+            try:
+                edits[slug] = data[: len(data) - len(text.encode())] + add_rename(text, old, new).encode()
+            except TaxonomyError as error:
+                raise TaxonomyError(f"nothing was renamed: {file}: {error}") from error
+            plans[slug] = rename.plan(notes, [(old, new)], (file, edits[slug]))
+    if not plans:
+        raise NotFoundError(f"no note and no vocabulary has the tag {old!r}")
+    for slug in plans if len(plans) == 1 else read:
+        _require_no_other(read[slug][0], read[slug][2], old)
+    answers = {slug: _planned(plan) for slug, plan in plans.items()}
+    if dry_run:
+        return answers
+    if blocked := [slug for slug, plan in plans.items() if plan.refused]:
+        return {slug: _not_begun(answer, blocked) for slug, answer in answers.items()}
+    root, displaced = context.resources.root, context.displaced
+    for slug, after in edits.items():
+        file, data, _ = read[slug]
+        if data != after and replace_if_unchanged(root, file, data, after, displaced) is not None:
+            raise TaxonomyError(f"{file} is being written to; try again")
+    return answers
+
+
+def _read_vocabulary(context: TaggingContext, domain: Domain) -> tuple[str, bytes, Taxonomy]:
+    """Return a domain's vocabulary as it is now: the file, its bytes, and what they say. Raises TaxonomyError."""
+    file = vault.path_on_disk(context.resources.root, domain.within(domain.taxonomy))
+    try:
+        data = paths.read_file(context.resources.root, file, TAXONOMY_LIMIT)
+        return file, data, parse(data.decode("utf-8-sig"), file)
+    except FileNotFoundError:
+        return file, b"", Taxonomy()
+    except (TaxonomyError, UnicodeDecodeError) as error:
+        raise TaxonomyError(f"nothing was renamed: {error}") from error
+
+
+def _require_no_other(file: str, taxonomy: Taxonomy, old: str) -> None:
+    """Raise TaxonomyError if a vocabulary lists renames of other tags: they would be applied, too."""
+    others = [f"{one} -> {new}" for one, new in taxonomy.renames if one.casefold() != old.casefold()]
+    if others:
+        raise TaxonomyError(
+            f"nothing was renamed, because {file} lists other renames: {', '.join(others)};"
+            " apply them with `everindex tags rename`, or remove them"
+        )
 
 
 def _plan(context: TaggingContext, domain: Domain) -> rename.Plan:

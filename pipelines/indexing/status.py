@@ -19,7 +19,7 @@ from pipelines.vault.ignore import IgnoreRules, Rule
 
 _NEXT = "a worker indexes it next; `everindex status` says if none runs"
 _NO_NOTE = "no note has this path, and no indexed note this title"
-_UNSEEN = "it was not read yet; `everindex up` indexes it, and so does `everindex reload` while it runs"
+_UNSEEN = "it was not read yet; `everindex index` indexes it now"
 
 
 def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[ParkedRow]:

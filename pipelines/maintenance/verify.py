@@ -133,7 +133,7 @@ def _compare_paths(
 
 def _compare_files(ingest: Ingest, found: Scan, cache: SqliteCache) -> Iterator[Difference]:
     for path, detail in file_drift(cache, found, ingest.siblings):
-        yield Difference(ingest.domain, "path", path, f"{detail}; run `everindex reload`")
+        yield Difference(ingest.domain, "path", path, f"{detail}; run `everindex index`")
 
 
 def _compare_ignored(
@@ -142,7 +142,7 @@ def _compare_ignored(
     own = {p: rule for p, rule in ignored.items() if (registry.owner(p) or registry.domains[0]).slug == slug}
     for path in sorted({path for path, _ in own.items() ^ check.kept_ignored(cache).items()} - set(indexed)):
         what = "ignored, but not recorded" if path in own else "recorded as ignored, but is not"
-        yield Difference(slug, "path", path, f"is {what} by this rule; run `everindex reload`")
+        yield Difference(slug, "path", path, f"is {what} by this rule; run `everindex index`")
 
 
 def _compare_stat(

@@ -231,5 +231,5 @@ class Evidence:
 
 def _missing(record_id: str) -> EvidenceNotFoundError:
     return EvidenceNotFoundError(
-        f"there is no evidence record {record_id!r}; `everindex rx list` lists the existing ones"
+        f"there is no evidence record {record_id!r}; `everindex evidence list` lists the existing ones"
     )

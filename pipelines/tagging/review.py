@@ -276,7 +276,7 @@ def _message(context: ReviewContext, reading: Reading, promotion: Promotion) -> 
     said += [f"{tag} was not given to {path}: {why}." for path, tag, why in promotion.refused]
     accepted = context.notes.proposals.of_state(context.domain.slug, "accepted")
     if accepted and not context.apply:
-        said.append(f"Accepted and not applied yet: {len(accepted)}. everindex promote applies them.")
+        said.append(f"Accepted and not applied yet: {len(accepted)}. everindex tags apply adds them.")
     asked = [one.tag for one in context.notes.proposals.get(reading.accepted) if one.state == "addition"]
     if asked:
         said.append(

@@ -400,7 +400,7 @@ def find_renames(
     return found
 
 
-# Add a tag to a taxonomy's text, and remove the renames that were applied; every other byte stays.
+# Add a tag or a rename to a taxonomy's text, and remove the renames that were applied; every other byte stays.
 
 
 NEW_TAGS = "New"
@@ -417,26 +417,60 @@ def add_tag(text: str, tag: str, group: str | None = None) -> str:
     if find(before, tag):
         return text
     title = group or NEW_TAGS
-    lines, (items, sections) = split_lines(text), read_outline(text)
-    line_end = next((line[len(line.rstrip("\r\n")) :] for line in lines), "") or "\n"
+    sections = read_outline(text)[1]
     section = next((s for s in sections if s.title.casefold() == title.casefold() and not s.renames), None)
-    if section is None:
-        at = next((s.first for s in sections if s.renames), len(lines))
-        new = ["" if at == 0 or not lines[at - 1].strip() else line_end, f"## {title}{line_end}", line_end]
-        new += [f"- {tag}{line_end}", line_end if at < len(lines) else ""]
+    before_renames = next((s.first for s in sections if s.renames), len(split_lines(text)))
+    after = _with_item(text, tag, section, title, before_renames)
+    entries = {*_meanings(before), (tag, title.casefold(), "")}
+    return _checked(after, entries, before.renames, f"{tag!r} cannot be added to {title!r}")
+
+
+def add_rename(text: str, old: str, new: str) -> str:
+    """Return a taxonomy's text with a rename in its list of renames, which is created if it is missing.
+
+    A new tag that is not in the vocabulary takes the old tag's place there, or is added to `New`. Raises
+    TaxonomyError if the text is invalid, if a name is no tag or an alias, or if the old tag has another rename.
+    """
+    before = parse(text)
+    for tag in (old, new):
+        if not is_tag(tag):
+            raise TaxonomyError(f"{_quoted(tag)} is not a tag: use no spaces, punctuation or plain numbers")
+    if (old.casefold(), new.casefold()) in {(one.casefold(), to.casefold()) for one, to in before.renames}:
+        return text
+    same = find(before, new)
+    if same and same.tag.casefold() != new.casefold():
+        raise TaxonomyError(f"{_quoted(new)} is an alias of {_quoted(same.tag)}; rename to that tag")
+    entry = next((one for one in before.entries if one.tag.casefold() == old.casefold()), None)
+    if same is None and entry:
+        lines = split_lines(text)
+        lines[entry.line - 1] = lines[entry.line - 1].replace(entry.tag, new, 1)
+        text = "".join(lines)
     else:
-        own = [item for item in items if section.first <= item.first < section.end]
+        text = add_tag(text, new)
+    section = next((one for one in reversed(read_outline(text)[1]) if one.renames), None)
+    after = _with_item(text, f"{old} -> {new}", section, RENAMES, len(split_lines(text)))
+    parse(after)
+    return after
+
+
+def _with_item(text: str, item: str, section: VocabularySection | None, title: str, at: int) -> str:
+    """Return a text with a last list item in a section, or in a new one of this title at a line."""
+    lines, items = split_lines(text), read_outline(text)[0]
+    line_end = next((line[len(line.rstrip("\r\n")) :] for line in lines), "") or "\n"
+    if section is None:
+        new = ["" if at == 0 or not lines[at - 1].strip() else line_end, f"## {title}{line_end}", line_end]
+        new += [f"- {item}{line_end}", line_end if at < len(lines) else ""]
+    else:
+        own = [one for one in items if section.first <= one.first < section.end]
         at = 1 + max(number for number in range(section.first, section.end) if lines[number].strip())
         bullet = re.match(r"[-*+][ \t]+", lines[own[-1].first]) if own else None
         new = [
             "" if own and at == own[-1].end else line_end,
-            f"{bullet[0] if bullet else '- '}{tag}{line_end}",
+            f"{bullet[0] if bullet else '- '}{item}{line_end}",
         ]
     if at and not lines[at - 1].endswith(("\n", "\r")):
         lines[at - 1] += line_end
-    after = "".join([*lines[:at], *new, *lines[at:]])
-    entries = {*_meanings(before), (tag, title.casefold(), "")}
-    return _checked(after, entries, before.renames, f"{tag!r} cannot be added to {title!r}")
+    return "".join([*lines[:at], *new, *lines[at:]])
 
 
 def without_renames(text: str, done: Collection[tuple[str, str]]) -> str:

@@ -168,7 +168,7 @@ app = click.Group()
 @state_option
 @click.pass_context
 def mcp(context: click.Context, vault: Path | None, state: Path | None) -> None:
-    """Serve the vault to an agent: an MCP server on standard input and output."""
+    """Serve the vault to an agent: an MCP server on standard streams."""
     if context.invoked_subcommand is None:
         given = options_given(vault, state)
         service = service_of(given)

@@ -66,7 +66,10 @@ def context(
     *,
     as_json: bool,
 ) -> None:
-    """Print the passages that answer a question as one block for a language model, within a budget of tokens."""
+    """Print passages that answer a question, for a language model.
+
+    They are one block, within a budget of tokens.
+    """
     given, question = options_given(vault, state), question_of(query)
     wanted: dict[str, Any] = {
         name: value for name, value in (("budget", budget), ("compress", compress)) if value is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.errors import EverindexError, NotFoundError, NotRunningError
+from pipelines.errors import NO_NOTE, EverindexError, NoteNotFoundError, NotFoundError, NotRunningError
 from service.cli.console import complain, err, out, print_json
 from service.cli.naming import about_note, in_vault
 from service.cli.options import (
@@ -19,6 +19,7 @@ from service.cli.options import (
     client_of,
     json_option,
     located,
+    need_service,
     options_given,
     port_option,
     resources_of,
@@ -29,6 +30,7 @@ from service.cli.options import (
 from service.usecases.text import counted
 
 if TYPE_CHECKING:
+    from service.runtime.client import Service
     from service.usecases.maintenance import StoredIndex
 
 app = click.Group()
@@ -50,28 +52,51 @@ app = click.Group()
     is_flag=True,
     help="Read, split and write FILE again although it did not change. Texts with a known vector keep it.",
 )
+@click.option("--retry", is_flag=True, help="Try parked notes again: each FILE, or all of the vault.")
+@click.option(
+    "--confirm-deletions",
+    "confirmed",
+    is_flag=True,
+    help="Apply deletions that were held because many notes vanished at once.",
+)
 def index(
-    paths: tuple[Path, ...], vault: Path | None, state: Path | None, *, rebuild: bool, force: bool
+    paths: tuple[Path, ...],
+    vault: Path | None,
+    state: Path | None,
+    *,
+    rebuild: bool,
+    force: bool,
+    retry: bool,
+    confirmed: bool,
 ) -> None:
-    """Index a vault once, or single files of it, and exit."""
-    named = _files_among(paths, vault)
-    if named and rebuild:
-        raise click.UsageError("--rebuild is for a whole vault; leave out the files")
+    """Index a vault once, or single files of it, and exit.
+
+    Where Everindex runs on the vault, it compares the whole vault with the index, and indexes what differs.
+    """
+    if sum((rebuild, force, retry, confirmed)) > 1:
+        raise click.UsageError("give one of --rebuild, --force, --retry and --confirm-deletions")
+    named = _files_among(paths, vault, by_title=retry)
+    if named and (rebuild or confirmed):
+        raise click.UsageError("--rebuild and --confirm-deletions are for a whole vault; leave out the files")
     if force and not named:
         raise click.UsageError("--force is for files; name some, or use --rebuild for a whole vault")
     if not named and paths:
         _refuse_part_of_a_vault(paths[0])
-    if named:
-        _index_files(named, options_given(vault, state), force=force)
+    given = options_given(vault if named or not paths else paths[0], state)
+    if retry:
+        _retry(named, given)
+    elif named:
+        _index_files(named, given, force=force)
     else:
-        _index_vault(options_given(paths[0] if paths else vault, state), rebuild=rebuild)
+        _index_vault(given, rebuild=rebuild, confirmed=confirmed)
 
 
-def _files_among(paths: Sequence[Path], vault: Path | None) -> Sequence[Path]:
-    """Return the paths that are files of a vault: all but a single one that is the vault itself."""
+def _files_among(paths: Sequence[Path], vault: Path | None, *, by_title: bool) -> Sequence[Path]:
+    """Return the paths that are files of a vault, or titles: all but a single one that is the vault itself."""
     from pipelines.vault.files import is_note  # noqa: PLC0415 - help has to be instant
 
-    if len(paths) == 1 and (paths[0].is_dir() or (vault is None and not is_note(paths[0].name))):
+    alone = vault is None and not by_title
+    if len(paths) == 1 and (paths[0].is_dir() or (alone and not is_note(paths[0].name))):
         return ()
     return paths
 
@@ -132,8 +157,29 @@ def _indexed_line(answer: dict[str, Any]) -> str:
     return f"{answer['path']}: {what}, {answer['took_ms']:,.0f} ms{more}"
 
 
-def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
+def _retry(paths: Sequence[Path], given: dict[str, Any]) -> None:
+    """Have the running service try parked notes again: those that are named, or all."""
+    service = need_service(located(given, near=paths[0] if paths else None))
+
+    def ask(found: str | None) -> Any:
+        return service.call("POST", "/retry", path=found)
+
+    try:
+        answers = [about_note(service, _name_of(service.root, path)[0], ask) for path in paths] or [ask(None)]
+    except NoteNotFoundError as error:
+        if error.why["state"] in NO_NOTE:
+            raise
+        raise NoteNotFoundError(f"{error}; only a parked note can be tried again", error.why) from None
+    tried = [one for answer in answers for one in answer["paths"]]
+    for one in tried:
+        out.say(f"{one} is tried again")
+    if not tried:
+        out.print("No note is parked.")
+
+
+def _index_vault(given: dict[str, Any], *, rebuild: bool, confirmed: bool) -> None:
     from service.cli.progress import IndexProgress  # noqa: PLC0415
+    from service.runtime.client import running  # noqa: PLC0415
     from service.runtime.lock import only_one  # noqa: PLC0415
     from service.usecases.maintenance import (  # noqa: PLC0415
         index_once,
@@ -141,7 +187,10 @@ def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
         rebuild_caches,
     )
 
-    resources = resources_of(given, create=True)
+    resources = resources_of(given, create=not confirmed)
+    if not rebuild and (service := running(resources.place.state)):
+        _compare_now(service, confirmed=confirmed)
+        return
     for line in mend_state(resources.place.state) if rebuild else ():
         out.say(line)
     for line in resources.refused_models():  # before drawing a progress bar
@@ -153,9 +202,17 @@ def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
         for line in resources.chosen_by_language():
             out.say(line)
         with only_one(resources.place.state), IndexProgress(out) as bar:
-            done = index_once(resources, bar.show)
+            done = index_once(resources, bar.show, confirmed=confirmed)
     for line in done:
         out.say(line)
+
+
+def _compare_now(service: Service, *, confirmed: bool) -> None:
+    """Have a running service compare its whole vault with the index, and say what it found."""
+    answer = service.call("POST", "/confirm-deletions" if confirmed else "/reload")
+    for slug, found in answer["found"].items():
+        counts = {"removed": found["removed"]} if confirmed else found
+        out.say(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 @app.command()
@@ -166,11 +223,11 @@ def _index_vault(given: dict[str, Any], *, rebuild: bool) -> None:
     "--version", metavar="PIPELINE", help="Instead index the notes of a pipeline again: 5, or its name."
 )
 def reembed(vault: Path | None, state: Path | None, version: str | None, *, older: bool) -> None:
-    """Switch to the configured model, passages and context: build new indexes beside the old ones, then use them.
+    """Switch to the configured model, passages and context.
 
-    `everindex status` says whether that would change anything, and what it would cost. A pipeline is how notes are
-    split, as a version and its settings; `everindex log` names the one that indexed a note. A text whose vector is
-    known is not embedded again.
+    New indexes are built beside the old ones, and then used. `everindex status` says whether that would change
+    anything, and what it would cost. A pipeline is how notes are split, as a version and its settings; `everindex
+    log` names the one that indexed a note. A text whose vector is known is not embedded again.
     """
     from service.cli.progress import IndexProgress  # noqa: PLC0415
     from service.usecases.maintenance import index_again, rebuild_caches  # noqa: PLC0415
@@ -192,7 +249,10 @@ def reembed(vault: Path | None, state: Path | None, version: str | None, *, olde
 @state_option
 @click.option("--repair", is_flag=True, help="Index notes that differ again.")
 def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
-    """Compare the index with the notes and with itself; exit code 1 if they differ."""
+    """Compare the index with the notes and with itself.
+
+    Exit code 1 if they differ.
+    """
     from service.cli.progress import IndexProgress  # noqa: PLC0415
     from service.usecases.maintenance import describe, repair_caches, verify_caches  # noqa: PLC0415
 
@@ -220,7 +280,7 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
 @click.option("--remove", is_flag=True, help="Delete the indexes that are not in use.")
 @json_option
 def models(model: str | None, vault: Path | None, state: Path | None, *, remove: bool, as_json: bool) -> None:
-    """List the indexes with their models, and models that work; or check one.
+    """List the indexes and known models, or check a model.
 
     `reembed` and `index --rebuild` keep the index that they replace: switching back to its model and context embeds
     nothing. A model that is named here and is not on this machine is downloaded.
@@ -359,7 +419,10 @@ def _check_model(model: str, *, as_json: bool) -> None:
 @vault_option
 @state_option
 def backup(file: Path, vault: Path | None, state: Path | None, *, attention: bool, force: bool) -> None:
-    """Write decisions, history and indexes into one file. Everindex may be running."""
+    """Write decisions, history and indexes into one file.
+
+    Everindex may be running.
+    """
     from service.usecases.maintenance import back_up  # noqa: PLC0415
 
     resources = resources_of(options_given(vault, state))
@@ -396,15 +459,16 @@ def config(vault: Path | None, state: Path | None, port: int | None, *, as_json:
 
     given = options_given(vault, state, port)
     rows = provenance(settings_of(given), given)
-    rows |= _place_in_force(given, rows)
+    rows |= _in_force(given, rows)
     if as_json:
         print_json({name: {"value": value, "from": origin} for name, (value, origin) in rows.items()})
     else:
         print_config(out, rows)
 
 
-def _place_in_force(given: dict[str, Any], rows: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the vault and the state folder that a command would use now, or nothing if there is none."""
+def _in_force(given: dict[str, Any], rows: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return vault, state folder and port that a command would use now, or nothing if no vault is meant."""
+    from service.runtime.client import running  # noqa: PLC0415
     from workers.vault_paths import locate_vault, vault_around  # noqa: PLC0415
 
     try:
@@ -415,4 +479,6 @@ def _place_in_force(given: dict[str, Any], rows: dict[str, tuple[str, str]]) -> 
     origin = rows["vault"][1]
     if origin == "default":
         origin = "current folder" if vault_around(Path.cwd()) == place.root else "running"
-    return {"vault": (str(place.root), origin), "state": (str(place.state), rows["state"][1])}
+    service = running(place.state)
+    port = {"port": (str(service.port), "running")} if service and "port" not in given else {}
+    return {"vault": (str(place.root), origin), "state": (str(place.state), rows["state"][1])} | port

@@ -1,4 +1,4 @@
-"""The command that lists notes."""
+"""The commands about notes: list them, what happened to one, ignore one, and how far the index is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import click
 
-from pipelines.errors import NO_NOTE, NoteNotFoundError
 from service.cli.console import err, out, print_json
 from service.cli.naming import about_note, ambiguous, in_vault, paths_called, state_of
 from service.cli.options import (
@@ -22,7 +21,6 @@ from service.cli.options import (
     need_service,
     options_given,
     question_of,
-    resources_of,
     service_of,
     state_option,
     vault_of,
@@ -33,34 +31,75 @@ from service.cli.render import section_of, where_of
 from service.usecases.text import counted, second, what_happened
 
 if TYPE_CHECKING:
+    from service.schemas.notes import ListAnswer
     from service.usecases.browsing import Order
 
 app = click.Group()
 _ORDERS = ("path", "date")
 _NAMED = 5
+_MOST_NAMES = 200
+"""How many notes are looked at by name before filters choose among them."""
 
 
 @app.command("list")
+@click.argument("query", required=False, metavar="[NAME]", help="The beginning of a title, alias or path.")
+@click.option("--like", metavar="NOTE", help="Instead the notes most similar to this one, by path or title.")
 @filter_options
+@click.option("--sort", "order", type=click.Choice(_ORDERS), help="By path (default), or the newest first.")
 @click.option(
-    "--sort", "order", type=click.Choice(_ORDERS), default="path", help="By path, or the newest first."
+    "-k",
+    "--limit",
+    "k",
+    type=click.IntRange(1, 200),
+    help="How many notes; default: 20 by name, 10 similar ones, or all.",
 )
 @vault_option
 @state_option
 @json_option
 def list_notes(
-    filters: Pairs, order: Order, vault: Path | None, state: Path | None, *, as_json: bool
+    query: str | None,
+    like: str | None,
+    filters: Pairs,
+    order: Order | None,
+    k: int | None,
+    vault: Path | None,
+    state: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """List the notes of the index, with date, kind and number of passages."""
-    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
+    """List notes: all, those with a name, or those like another.
+
+    A name may be misspelled; the best match comes first.
+    """
+    given = options_given(vault, state)
+    if like is not None and query is not None:
+        raise click.UsageError("give either a name or --like")
+    if order and (query is not None or like is not None):
+        raise click.UsageError("--sort is for all notes: by name or with --like, the nearest comes first")
+    if like is not None:
+        _list_similar(given, like, filters, k=k or 10, as_json=as_json)
+    elif query is not None:
+        _list_named(given, question_of([query]), filters, k=k or 20, as_json=as_json)
+    else:
+        _list_all(given, filters, order or "path", k, as_json=as_json)
+
+
+def _passing(given: dict[str, Any], filters: Pairs, order: Order = "path") -> ListAnswer:
+    """Return the notes that pass filters."""
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - help has to be instant
     from service.usecases.browsing import list_notes as find  # noqa: PLC0415 - likewise
 
-    view = view_of(options_given(vault, state))
-    answer = find(view, filters_of(view.resources.root, filters), order)
+    view = view_of(given)
+    return find(view, filters_of(view.resources.root, filters), order)
+
+
+def _list_all(given: dict[str, Any], filters: Pairs, order: Order, k: int | None, *, as_json: bool) -> None:
+    answer = _passing(given, filters, order)
+    shown = answer.notes[:k]
     if as_json:
-        print_json(answer.model_dump(mode="json"))
+        print_json(answer.model_copy(update={"notes": shown}).model_dump(mode="json"))
         return
-    for note in answer.notes:
+    for note in shown:
         facts = ", ".join(filter(None, (note.kind, counted(note.chunks, "passage"))))
         out.say(f"{note.date}  {note.path}  ({facts})")
         for warning in note.warnings:
@@ -78,19 +117,12 @@ def _besides(configuration: Sequence[str]) -> str:
     return f"; {files} indexed, too: {', '.join(configuration[:_NAMED])}{more}"
 
 
-# The commands that find notes by name, and similar notes.
-
-
-@app.command()
-@click.argument("query", help="The beginning of a title, alias or path; it may be misspelled.")
-@click.option("--limit", type=click.IntRange(1, 200), default=20, help="How many notes.")
-@vault_option
-@state_option
-@json_option
-def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Find notes by their names."""
-    query, client = question_of([query]), client_of(options_given(vault, state))
-    answer = client.call("GET", "/titles", q=query, limit=limit)
+def _list_named(given: dict[str, Any], name: str, filters: Pairs, *, k: int, as_json: bool) -> None:
+    answer = client_of(given).call("GET", "/titles", q=name, limit=_MOST_NAMES if filters else k)
+    if filters:
+        passing = {note.path for note in _passing(given, filters).notes}
+        answer["results"] = [hit for hit in answer["results"] if hit["path"] in passing][:k]
+        answer["count"] = len(answer["results"])
     if as_json:
         print_json(answer)
         return
@@ -101,18 +133,8 @@ def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as
         out.print("No note has a similar name.", style="dim")
 
 
-@app.command()
-@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
-@click.option("-k", type=click.IntRange(1, 100), default=10, help="How many notes.")
-@filter_options
-@vault_option
-@state_option
-@json_option
-def similar(
-    path: str, k: int, filters: Pairs, vault: Path | None, state: Path | None, *, as_json: bool
-) -> None:
-    """List the notes most similar to a note."""
-    client = client_of(options_given(vault, state))
+def _list_similar(given: dict[str, Any], path: str, filters: Pairs, *, k: int, as_json: bool) -> None:
+    client = client_of(given)
 
     def ask(found: str) -> Any:
         return client.call("GET", f"/similar/{quote(found)}", filters, k=k)
@@ -148,7 +170,7 @@ _NUMBERS = ("passages", "embedded", "ms")
 @state_option
 @json_option
 def show_log(path: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Show what happened to a note: indexed, embedded, renamed, removed, parked."""
+    """Show what happened to a note: indexed, renamed, removed, parked."""
     client = client_of(options_given(vault, state))
 
     def ask(found: str) -> Any:
@@ -199,7 +221,10 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 @vault_option
 @state_option
 def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
-    """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
+    """Keep a file or folder out of the index; the file itself stays.
+
+    A line in .everindexignore does it.
+    """
     from pipelines.vault import files as notes  # noqa: PLC0415 - likewise
     from pipelines.vault import ignore as ignore_file  # noqa: PLC0415 - help has to be instant
     from workers.vault_paths import locate_vault, not_there  # noqa: PLC0415 - likewise
@@ -232,7 +257,7 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
         out.say(f"{key} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it{later}")
 
 
-# The commands that show how far the index is, and bring it up to date: status, reload, retry, confirm-deletions.
+# The command that shows how far the index is.
 
 
 _PATIENCE_SECONDS = 2.0
@@ -287,62 +312,3 @@ def _parked(client: Client) -> list[dict[str, str]]:
     """Return the parked notes."""
     notes = client.call("GET", "/ops/parked.json")["notes"]
     return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
-
-
-@app.command()
-@vault_option
-@state_option
-@json_option
-def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Compare the whole vault with the index now."""
-    answer = need_service(options_given(vault, state)).call("POST", "/reload")
-    if as_json:
-        print_json(answer)
-        return
-    for slug, found in answer["found"].items():
-        out.print(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in found.items()))
-
-
-@app.command()
-@click.argument("path", required=False, help="A parked note; default: all of them.")
-@vault_option
-@state_option
-def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
-    """Try parked notes again."""
-    service = need_service(options_given(vault, state))
-
-    def ask(found: str | None) -> Any:
-        return service.call("POST", "/retry", path=found)
-
-    try:
-        answer = about_note(service, path, ask) if path else ask(None)
-    except NoteNotFoundError as error:
-        if error.why["state"] in NO_NOTE:
-            raise
-        raise NoteNotFoundError(f"{error}; only a parked note can be tried again", error.why) from None
-    for one in answer["paths"]:
-        out.say(f"{one} is tried again")
-    if not answer["paths"]:
-        out.print("No note is parked.")
-
-
-@app.command("confirm-deletions")
-@vault_option
-@state_option
-def confirm_deletions(vault: Path | None, state: Path | None) -> None:
-    """Apply deletions that were held because many notes vanished at once."""
-    from service.cli.progress import IndexProgress  # noqa: PLC0415
-    from service.runtime.lock import only_one  # noqa: PLC0415
-    from service.usecases.maintenance import index_once  # noqa: PLC0415
-
-    given = options_given(vault, state)
-    service = service_of(given)
-    if service:
-        for slug, found in service.call("POST", "/confirm-deletions")["found"].items():
-            out.print(f"{slug}: {found['removed']} removed")
-        return
-    resources = resources_of(given)
-    with only_one(resources.place.state), IndexProgress(out) as bar:
-        lines = index_once(resources, bar.show, confirmed=True)
-    for line in lines:
-        out.say(line)

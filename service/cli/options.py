@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Client: TypeAlias = "Service | InProcess"
 PATH = click.Path(path_type=Path)
+_ALL = "everindex.all"
+_NEAR = 0.75
+"""From which similarity a name is taken for a misspelt one: `opne` is `open`, and `recent` is not `rerank`."""
 
 
 class _Text(click.types.StringParamType):
@@ -48,21 +51,30 @@ supervised_option = click.option("--supervised", is_flag=True, hidden=True)
 
 
 class Commands(click.Group):
-    """A group whose help lists its commands in the order of their definition, with their full descriptions.
+    """A group whose help lists its commands in the order of their definition, each with its first sentences.
 
-    With `sections`, the names of commands by heading, each section is a list of its own.
+    With `sections`, the names of commands by heading, the help shows the first of these lists, and all with `--all`.
     """
 
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
     elsewhere: Mapping[str, str] = MappingProxyType({})
     """What to do instead, by commands that other programs have and this one does not."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before a command; `help COMMAND` is `COMMAND --help`."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        ctx.meta[_ALL] = "--all" in args[:2]  # whichever of `--help` and `--all` comes first
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return a command and its arguments. Raises UsageError that says what to do instead of another's command."""
-        if args[0] in self.elsewhere and args[0] not in self.commands:
-            ctx.fail(f"There is no command '{args[0]}'. {self.elsewhere[args[0]]}")
+        """Return a command and its arguments. Raises UsageError that says what is meant by an unknown command."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            shown = [known for known, one in self.commands.items() if not one.hidden]
+            ctx.fail(f"There is no command '{name}'{self.elsewhere.get(name) or did_you_mean(name, shown)}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -73,13 +85,33 @@ class Commands(click.Group):
                 parameter.type = _TEXT
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click passes it
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the lists; click's own is sorted by name and truncates descriptions."""
-        for heading, names in (self.sections or {"Commands": list(self.commands)}).items():
+        lists = self.sections or {"Commands": [n for n, one in self.commands.items() if not one.hidden]}
+        shown = list(lists.items()) if ctx.meta.get(_ALL) else list(lists.items())[:1]
+        for heading, names in shown:
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(name, (self.commands[name].help or "").partition("\n\n")[0]) for name in names]
-                )
+                formatter.write_dl([(name, summary(self.commands[name])) for name in names])
+        if more := sum(map(len, lists.values())) - sum(len(names) for _, names in shown):
+            formatter.write_paragraph()
+            formatter.write_text(
+                f"`{ctx.command_path} --help --all` shows {more} more commands, and"
+                f" `{ctx.command_path} COMMAND --help` all about one."
+            )
+
+
+def summary(command: click.Command) -> str:
+    """Return the first paragraph of a command's help."""
+    return " ".join((command.help or "").partition("\n\n")[0].split())
+
+
+def did_you_mean(typed: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about a command or option that does not exist, with the nearest if one is near."""
+    import difflib  # noqa: PLC0415 - most commands are right
+
+    names = {name.lstrip("-"): name for name in known}
+    near = difflib.get_close_matches(typed.lstrip("-"), names, 1, _NEAR)
+    return f"; did you mean `{names[near[0]]}`?" if near else ""
 
 
 def options_given(vault: Path | None, state: Path | None, port: int | None = None) -> dict[str, Any]:
@@ -242,7 +274,7 @@ def _warn_of_missing(root: Path) -> None:
     )
 
 
-def show_page(service: Service, page: str) -> None:
+def show_page(service: Service, page: str = "/") -> None:
     """Open one of our pages in the browser, signed in, and print a link in case that fails."""
     from service.cli.console import out  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The commands of evidence: check quotes against the notes that they cite, and manage evidence records."""
+"""The commands that check answers: evidence records and quotes, judged questions, and which notes were chosen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from service.usecases.evidence import Records
 
 app = click.Group()
-record_argument = click.argument("record", metavar="ID", help="The id of a record, as `rx list` shows it.")
+record_argument = click.argument(
+    "record", metavar="ID", help="The id of a record, as `evidence list` shows it."
+)
 
 
 def _records(given: dict[str, Any]) -> Records:
@@ -42,26 +44,6 @@ def _records(given: dict[str, Any]) -> Records:
     from service.usecases.evidence import Records  # noqa: PLC0415 - help has to be instant
 
     return Records(view_of(given))
-
-
-@app.command("verify-quotes")
-@click.argument("file", metavar="FILE|-", help="A JSON array, or JSON lines.")
-@vault_option
-@state_option
-@json_option
-def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Compare quotes with the notes that they cite; exit code 1 unless every quote is there, word for word."""
-    answer = _records(options_given(vault, state)).verify(_read_quotes(file)).model_dump(mode="json")
-    if as_json:
-        print_json(answer)
-    else:
-        for one in answer["quotes"]:
-            out.say(
-                f"{one['citation_reason']:<14}{one['path']}  {one['quote'] or ''}",
-            )
-        out.print(answer["citations_status"], style="dim")
-    if answer["citations_status"] in ("has_mismatch", "unverifiable"):
-        sys.exit(1)
 
 
 def _read_quotes(file: str) -> list[Cited]:
@@ -108,11 +90,11 @@ def _values(file: str, text: str) -> list[Any]:
     return whole if isinstance(whole, list) else [whole]
 
 
-rx = Commands("rx", help="Evidence records: the passages that answered a question.")
-app.add_command(rx)
+evidence = Commands("evidence", help="Keep the passages that answered a question, and verify quotes.")
+app.add_command(evidence)
 
 
-@rx.command("new")
+@evidence.command("new")
 @click.argument("question")
 @click.option("-k", type=click.IntRange(1, 50), default=10, help="How many notes.")
 @vault_option
@@ -127,7 +109,7 @@ def new(question: str, k: int, vault: Path | None, state: Path | None, *, as_jso
         _print_record(answer)
 
 
-@rx.command("list")
+@evidence.command("list")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, help="Maximum number of records.")
 @vault_option
 @state_option
@@ -144,7 +126,7 @@ def list_records(limit: int, vault: Path | None, state: Path | None, *, as_json:
     out.print(f"{answer['count']} {'record' if answer['count'] == 1 else 'records'}", style="dim")
 
 
-@rx.command("show")
+@evidence.command("show")
 @record_argument
 @vault_option
 @state_option
@@ -158,7 +140,7 @@ def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) 
         _print_record(answer)
 
 
-@rx.command("write")
+@evidence.command("write")
 @record_argument
 @click.argument("file", metavar="FILE|-", help='JSON: {"citations": [{"path": …, "quote": …}], "notes": …}.')
 @vault_option
@@ -176,7 +158,7 @@ def write(record: str, file: str, vault: Path | None, state: Path | None, *, as_
     except (IndexError, TypeError, ValidationError) as error:
         fault = _first_fault(error) if isinstance(error, ValidationError) else "not an object"
         raise click.BadParameter(
-            f"{file}: {fault}; `everindex rx write -h` shows what a result is"
+            f"{file}: {fault}; `everindex evidence write -h` shows what a result is"
         ) from error
     if result.id != record:
         raise click.BadParameter(f"{file} is the result of the record {result.id}, not of {record}")
@@ -187,7 +169,7 @@ def write(record: str, file: str, vault: Path | None, state: Path | None, *, as_
         _print_record(answer)
 
 
-@rx.command("delete")
+@evidence.command("delete")
 @record_argument
 @vault_option
 @state_option
@@ -195,6 +177,29 @@ def delete_record(record: str, vault: Path | None, state: Path | None) -> None:
     """Delete a record and the texts that it stores."""
     answer = _records(options_given(vault, state)).delete(record)
     out.print(f"{answer.deleted} is deleted")
+
+
+@evidence.command("verify")
+@click.argument("file", metavar="FILE|-", help="A JSON array, or JSON lines.")
+@vault_option
+@state_option
+@json_option
+def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Compare quotes with the notes that they cite.
+
+    Exit code 1 unless every quote is there, word for word.
+    """
+    answer = _records(options_given(vault, state)).verify(_read_quotes(file)).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        for one in answer["quotes"]:
+            out.say(
+                f"{one['citation_reason']:<14}{one['path']}  {one['quote'] or ''}",
+            )
+        out.print(answer["citations_status"], style="dim")
+    if answer["citations_status"] in ("has_mismatch", "unverifiable"):
+        sys.exit(1)
 
 
 def _print_record(answer: dict[str, Any]) -> None:
@@ -251,7 +256,7 @@ _MOST_NAMED = 5
 def evaluate(
     vault: Path | None, state: Path | None, without: str | None, settings: tuple[str, ...], *, as_json: bool
 ) -> None:
-    """Measure the answers to the judged questions in the vault's _queries.yaml.
+    """Measure the answers to the judged questions in _queries.yaml.
 
     Without options: the measures after each step of an answer, and the questions that lost most.
     """
@@ -389,7 +394,7 @@ def _print_missing(missing: list[str]) -> None:
 @json_option
 @click.pass_context
 def attention(context: click.Context, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Which notes you and your agents chose, if that is recorded; without a command, list them."""
+    """List which notes you and your agents chose, if it is recorded."""
     if context.invoked_subcommand is None:
         context.invoke(list_attended, vault=vault, state=state, as_json=as_json)
     elif vault or state or as_json:

@@ -1,4 +1,4 @@
-"""The commands that run or show the long-running processes: up, watch, work, serve and open."""
+"""The commands that run or show the long-running processes: up, watch, work, serve, open and token."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ import click
 from click.shell_completion import get_completion_class
 
 from pipelines.errors import AlreadyRunningError, ApartStoppedError, ConfigurationError, NotRunningError
-from service.cli.console import out
+from service.cli.console import err, out
 from service.cli.options import (
     folder_argument,
+    link,
     located,
     need_service,
     options_given,
@@ -28,6 +29,7 @@ from service.cli.options import (
     show_page,
     state_option,
     supervised_option,
+    vault_of,
     vault_option,
 )
 
@@ -256,11 +258,33 @@ def work(vault: Path | None, state: Path | None, port: int | None, *, supervised
 @vault_option
 @state_option
 @port_option
+@click.option(
+    "--host",
+    help="The IP address to listen on; default: 127.0.0.1, for this machine alone; 0.0.0.0: every IPv4 address.",
+)
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    help="A host name that clients may use, with its port: notes.example:8741.",
+)
 @supervised_option
-def serve(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
-    """Answer questions over HTTP on 127.0.0.1 (one process, or one per domain)."""
+def serve(
+    vault: Path | None,
+    state: Path | None,
+    port: int | None,
+    host: str | None,
+    names: tuple[str, ...],
+    *,
+    supervised: bool,
+) -> None:
+    """Answer questions over HTTP (one process, or one per domain).
+
+    Every client needs the token. On another address than 127.0.0.1, token and answers travel unencrypted.
+    """
     from queue_config.logs import configure  # noqa: PLC0415
     from service.app import run_server  # noqa: PLC0415
+    from service.runtime.client import LOOPBACK  # noqa: PLC0415
     from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
 
     configure("query")
@@ -268,7 +292,7 @@ def serve(vault: Path | None, state: Path | None, port: int | None, *, supervise
         stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
     settings = settings_of(located(options_given(vault, state, port), or_running=False))
     _end_with_state(settings)
-    run_server(settings)
+    run_server(settings, LOOPBACK if host is None else host, names)
 
 
 def _end_with_state(settings: Settings) -> None:
@@ -281,9 +305,38 @@ def _end_with_state(settings: Settings) -> None:
 @app.command("open")
 @vault_option
 @state_option
-def open_page(vault: Path | None, state: Path | None) -> None:
+@click.option(
+    "--print", "only_print", is_flag=True, help="Open nothing; print the address and a link that signs in."
+)
+def open_page(vault: Path | None, state: Path | None, *, only_print: bool) -> None:
     """Open the page in the browser, signed in."""
-    show_page(need_service(options_given(vault, state)), "/")
+    service = need_service(options_given(vault, state))
+    if not only_print:
+        show_page(service)
+        return
+    out.say(service.address)
+    out.say(link(service))
+    err.say("The link signs a browser in, once within a minute.", "dim")
+
+
+@app.command()
+@vault_option
+@state_option
+def token(vault: Path | None, state: Path | None) -> None:
+    """Print the token that programs send to the service."""
+    from service.runtime.client import LOOPBACK, read_token, running  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
+
+    given = located(options_given(vault, state))
+    folder = locate_vault(vault_of(given), given.get("state"), create=False).state
+    out.say(read_token(folder))
+    if out.is_terminal:
+        service = running(folder)
+        address = service.address if service else f"http://{LOOPBACK}:{settings_of(given).port}"
+        out.say(
+            f'For example: curl -H "Authorization: Bearer $(everindex token)" "{address}/search?q=soil"',
+            "dim",
+        )
 
 
 # The command that prints what makes a shell complete `everindex`.
@@ -311,7 +364,10 @@ _CHECKOUT = Path(__file__).parents[2] / "examples" / "vault"
 @port_option
 @click.pass_context
 def demo(context: click.Context, port: int | None) -> None:
-    """Serve an example vault from a temporary folder, until Ctrl-C; then it is removed."""
+    """Serve an example vault from a temporary folder, until Ctrl-C.
+
+    The folder is removed then.
+    """
     from workers.vault_paths import find_vault  # noqa: PLC0415 - help has to be instant
 
     wanted = _free_port(port)

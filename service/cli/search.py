@@ -73,7 +73,7 @@ def search(
     opened: int | None,
     as_json: bool,
 ) -> None:
-    """Find notes."""
+    """Find notes, by meaning and by exact word."""
     from service.cli.render import line_of, print_search, shown_hits  # noqa: PLC0415
 
     given = options_given(vault, state)
@@ -133,7 +133,7 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
 @state_option
 @json_option
 def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Show what the index stores about a note: its row, links and passages."""
+    """Show what the index stores about a note: facts, links, passages."""
     from service.cli.render import print_node  # noqa: PLC0415
 
     client = client_of(options_given(vault, state))
@@ -150,7 +150,10 @@ def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) ->
 @state_option
 @json_option
 def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
+    """Say whether a note is indexed, and why or why not.
+
+    It may be indexed, pending, parked, ignored or unknown.
+    """
     client = client_of(options_given(vault, state))
     answer, meant = _standing(client, in_vault(client.root, path))
     if as_json:
@@ -189,8 +192,3 @@ def _print_standing(answer: dict[str, Any], meant: str) -> None:
         out.say(f"  warning: {warning}", "yellow")
     if hidden := answer.get("hidden_from_agents"):
         out.say(f"  agents do not see it: {hidden}")
-
-
-app.add_command(
-    click.Command("node", callback=show.callback, params=show.params, help=show.help, hidden=True)
-)

@@ -68,7 +68,10 @@ def init(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Set up a vault: domains, a starting vocabulary, what to ignore. Files that exist stay as they are."""
+    """Set up a vault: domains, a starting vocabulary, what to ignore.
+
+    Files that exist stay as they are.
+    """
     from service.usecases.setup import plan, write  # noqa: PLC0415 - help has to be instant
 
     seen = _survey(_root(options_given(folder or vault, state)), quiet=as_json)
@@ -271,7 +274,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
 def doctor(
     folder: Path | None, vault: Path | None, state: Path | None, port: int | None, *, as_json: bool
 ) -> None:
-    """Check the machine and a vault, and say how to fix each problem; exit code 1 if something fails."""
+    """Check the machine and a vault, and say how to fix each problem.
+
+    Exit code 1 if something fails.
+    """
     from service.usecases.doctor import examine  # noqa: PLC0415
 
     findings = examine(_installation(options_given(folder or vault, state, port)))

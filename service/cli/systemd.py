@@ -1,4 +1,4 @@
-"""The commands that run Everindex as a service: at login, or for other machines."""
+"""The commands that start Everindex at login."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.cli.options import (
 )
 
 app = click.Group()
-service = Commands("service", help="Start Everindex at login, or serve other machines.")
+service = Commands("service", help="Start Everindex at login (Linux).")
 app.add_command(service)
 
 
@@ -33,7 +33,7 @@ app.add_command(service)
 @state_option
 @port_option
 def install(folder: Path | None, vault: Path | None, state: Path | None, port: int | None) -> None:
-    """Write systemd units for a vault, start them, and start them at every login (Linux)."""
+    """Write systemd units for a vault, start them, and start them at every login."""
     from pipelines.errors import AlreadyRunningError  # noqa: PLC0415
     from service.runtime import systemd  # noqa: PLC0415
     from service.runtime.client import running  # noqa: PLC0415
@@ -73,7 +73,10 @@ def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
 @state_option
 @json_option
 def status(folder: Path | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Show which units of a vault run; exit code 1 if one does not."""
+    """Show which units of a vault run.
+
+    Exit code 1 if one does not.
+    """
     from service.runtime.systemd import states  # noqa: PLC0415
 
     found = states(_vault_id(folder or vault, state))
@@ -108,28 +111,3 @@ def _vault_id(vault: Path | None, state: Path | None) -> str:
 
     settings = settings_of(located(options_given(vault, state)))
     return locate_vault(settings.vault, settings.state, create=False).identity.vault_id
-
-
-@service.command()
-@click.option("--host", required=True, help="The IP address to listen on; 0.0.0.0: every IPv4 address.")
-@click.option(
-    "--allow-host",
-    "names",
-    multiple=True,
-    help="A host name that clients may use, with its port: notes.example:8741.",
-)
-@vault_option
-@state_option
-@port_option
-def serve(
-    host: str, names: tuple[str, ...], vault: Path | None, state: Path | None, port: int | None
-) -> None:
-    """Answer questions over HTTP on an address other than 127.0.0.1, for containers and other machines.
-
-    Every client needs the token. Token and answers travel unencrypted.
-    """
-    from queue_config.logs import configure  # noqa: PLC0415
-    from service.app import run_server  # noqa: PLC0415
-
-    configure("query")
-    run_server(settings_of(located(options_given(vault, state, port), or_running=False)), host, names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,36 +13,20 @@ import click
 from pipelines.errors import NotFoundError
 from service.cli.console import complain, out, print_json
 from service.cli.naming import about_note
-from service.cli.options import Commands, json_option, need_service, options_given, state_option, vault_option
+from service.cli.options import (
+    Commands,
+    json_option,
+    need_service,
+    options_given,
+    resources_of,
+    state_option,
+    vault_option,
+)
 from service.usecases.text import counted, second
 
 app = click.Group()
 domain_option = click.option("--domain", help="Only this domain.")
 _UNDOABLE = ("promoted", "renamed", "renaming", "replaced")
-
-
-@app.command()
-@domain_option
-@vault_option
-@state_option
-@json_option
-def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Apply what is ticked in the review queues now."""
-    answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
-    if as_json:
-        print_json(answer)
-        return
-    for slug, done in _worked(answer):
-        for path, tag in done["applied"]:
-            out.say(f"{slug}: {tag} -> {path}")
-        for path, tag, why in done["refused"]:
-            out.say(f"{slug}: {tag} was not added to {path}: {why}")
-        for path in done["put_off"]:
-            out.say(f"{slug}: {path} is being written; its tags are added later")
-        if done["rejected"]:
-            out.say(f"{slug}: {counted(done['rejected'], 'tag')} rejected")
-        if not any(done[what] for what in ("applied", "refused", "put_off", "rejected")):
-            out.print(f"{slug}: nothing to apply")
 
 
 def _worked(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -61,7 +45,7 @@ def _fail_with(answer: dict[str, Any]) -> None:
         sys.exit(1)
 
 
-tags = Commands("tags", help="List, propose and rename tags; list and undo changes.")
+tags = Commands("tags", help="List, propose, apply and rename tags; list and undo changes.")
 app.add_command(tags)
 
 
@@ -123,6 +107,30 @@ def propose(
         out.print(problem, soft_wrap=True)
 
 
+@tags.command(name="apply")
+@domain_option
+@vault_option
+@state_option
+@json_option
+def apply_ticked(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Apply what is ticked in the review queues now."""
+    answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
+    if as_json:
+        print_json(answer)
+        return
+    for slug, done in _worked(answer):
+        for path, tag in done["applied"]:
+            out.say(f"{slug}: {tag} -> {path}")
+        for path, tag, why in done["refused"]:
+            out.say(f"{slug}: {tag} was not added to {path}: {why}")
+        for path in done["put_off"]:
+            out.say(f"{slug}: {path} is being written; its tags are added later")
+        if done["rejected"]:
+            out.say(f"{slug}: {counted(done['rejected'], 'tag')} rejected")
+        if not any(done[what] for what in ("applied", "refused", "put_off", "rejected")):
+            out.print(f"{slug}: nothing to apply")
+
+
 @tags.command()
 @domain_option
 @vault_option
@@ -143,24 +151,57 @@ def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_js
 
 
 @tags.command()
+@click.argument("names", nargs=-1, metavar="[OLD NEW]", help="The tag, and its new name.")
 @domain_option
 @vault_option
 @state_option
 @click.option("--dry-run", is_flag=True, help="Only show each change.")
 @json_option
 def rename(
-    domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
+    names: tuple[str, ...],
+    domain: str | None,
+    vault: Path | None,
+    state: Path | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Apply the renames in each vocabulary (`## Renames`) to every note of its domain: in all domains or in none."""
-    answer = need_service(options_given(vault, state)).call(
-        "POST", "/apply-renames", domain=domain, dry_run=dry_run
-    )
+    """Rename a tag in every note that has it, and in the vocabulary.
+
+    In all domains or in none. Without OLD and NEW, the renames that you wrote in the vocabularies (`## Renames`) are
+    applied.
+    """
+    if names and len(names) != len(("old", "new")):
+        raise click.UsageError("give the tag and its new name, or neither")
+    given = options_given(vault, state)
+    service, planned = need_service(given), dict[str, dict[str, Any]]()
+    if names:
+        planned = _write_rename(given, names, domain, dry_run=dry_run)
+        domain = next(iter(planned)) if len(planned) == 1 else domain
+    if planned and (dry_run or any(one["refused"] for one in planned.values())):
+        answer = {"domains": planned}
+    else:
+        answer = service.call("POST", "/apply-renames", domain=domain, dry_run=dry_run)
     if as_json:
         print_json(answer)
         _fail_with(answer)
         return
     for slug, done in _worked(answer):
         _print_renames(slug, done)
+
+
+def _write_rename(
+    given: dict[str, Any], names: Sequence[str], domain: str | None, *, dry_run: bool
+) -> dict[str, dict[str, Any]]:
+    """Write a rename into the vocabularies, from which the service applies it; return what it changes by domain."""
+    from service.usecases.audience import named_domains  # noqa: PLC0415 - help has to be instant
+    from workers.renames import write_rename  # noqa: PLC0415 - likewise
+    from workers.tag_context import TaggingContext  # noqa: PLC0415 - likewise
+
+    resources, (old, new) = resources_of(given), [name.removeprefix("#") for name in names]
+    return write_rename(
+        TaggingContext(resources), named_domains(resources, domain), old, new, dry_run=dry_run
+    )
 
 
 def _print_renames(slug: str, done: dict[str, Any]) -> None:
@@ -260,7 +301,7 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
     changes = service.call("GET", "/changes", limit=1000)
     undoable = (one for one in changes if one["action"] != "replaced" and _can_be_undone(one))
     wanted = [one for one in changes if one["id"] == number] if number else list(undoable)
-    way_out = ""
+    way_out, run = "", list[dict[str, Any]]()
     if wanted:
         run = _run_of(wanted[0], changes) if _can_be_undone(wanted[0]) else []
         way_out = "" if number else _way_out([one for one in wanted if one not in run])
@@ -281,3 +322,7 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
             out.say(f"  restored: {path}")
         for path, why in done["left"]:
             out.say(f"  left alone: {path}: {why}")
+    if any(one["action"] in ("renamed", "renaming") for one in run):
+        out.say(
+            "  the vocabulary lists the renames again: `everindex tags rename` applies them, or remove the lines"
+        )

@@ -76,7 +76,8 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
         )
         if report.held:
             lines.append(
-                f"{domain.slug}: {counted(report.held, 'deletion')} held; `everindex confirm-deletions` applies them"
+                f"{domain.slug}: {counted(report.held, 'deletion')} held;"
+                " `everindex index --confirm-deletions` applies them"
             )
     for domain in resources.domains():
         prepare_sentences(resources, domain, resources.cache(domain))

@@ -182,7 +182,7 @@ def _vanished_because(resources: Resources, cache: SqliteCache, slug: str, path:
     if resources.state().get(HELD, slug):
         return (
             "its file vanished with many others, and no answer has it; the index keeps it until it is back,"
-            " until `everindex confirm-deletions`, or until nothing about them has changed for an hour while"
+            " until `everindex index --confirm-deletions`, or until nothing about them has changed for an hour while"
             " Everindex runs"
         )
     return "its file is gone, so no answer has it; the index forgets it within a minute while Everindex runs"

@@ -379,7 +379,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
         if held := resources.state().get(HELD, domain.slug):
             yield (
                 f"{domain.slug}: {counted(held.value.count, 'note')} vanished at once, or within minutes"
-                f" ({held.value.examples[0]!r} is one); they are kept until `everindex confirm-deletions`, or"
+                f" ({held.value.examples[0]!r} is one); they are kept until `everindex index --confirm-deletions`, or"
                 " until nothing about them has changed for an hour while Everindex runs"
             )
 

@@ -101,7 +101,7 @@ class Scene:
             time.sleep(pause)
 
     def reload(self) -> httpx.Response:
-        """Have the vault compared, as `everindex reload` does."""
+        """Have the vault compared, as `everindex index` does."""
         token = (self.trio.state / "token").read_text().strip()
         return httpx.post(
             f"http://127.0.0.1:{self.trio.port}/reload",

@@ -125,7 +125,7 @@ def test_what_waited_goes_on_where_it_stood(heir):
     start(heir)
     heir.post("/ops/queue/resume", domain="work")
     wait_for(lambda: heir.get("/why/work/Plan.md").json()["state"] == "indexed", "the paused domain's note")
-    heir.run("confirm-deletions", *heir.place)
+    heir.run("index", "--confirm-deletions", *heir.place)
     wait_for(lambda: heir.get("/why/garden/Bed 3.md").json()["state"] == "unknown", "the held deletions")
     waiting = heir.get("/proposals", state="waiting").json()["proposals"]
     (soy,) = [one for one in waiting if one["tag"] == "soy"]

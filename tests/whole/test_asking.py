@@ -16,7 +16,7 @@ def test_a_filter_leaves_nothing_else_in(example):
     found = hits(example, q="gross margin", folder="Filings", since="2025-05-01")
     assert found
     assert all(hit["path"].startswith("Filings/") for hit in found)
-    assert all(example.json("node", hit["path"])["published_at"] >= "2025-05-01" for hit in found)
+    assert all(example.json("show", hit["path"])["published_at"] >= "2025-05-01" for hit in found)
 
 
 def test_filters_hold_together(example):

@@ -143,7 +143,7 @@ def test_a_question_of_the_readme_finds_the_document_and_its_place(example):
 
 
 def test_a_node_shows_its_frontmatter_links_and_chunks(example):
-    node = example.json("node", "Companies/Kelvane Optics.md")
+    node = example.json("show", "Companies/Kelvane Optics.md")
     assert node["domain"] == "finance"
     assert any(link["target"] == "Kelvane Factory Visit" for link in node["links"])
     text = (example.root / node["path"]).read_text(encoding="utf-8")
@@ -245,9 +245,11 @@ def test_search_without_a_service_answers_the_same(example, tmp_path):
 
 
 def test_a_reload_of_an_unchanged_vault_finds_nothing(example):
-    found = example.json("reload")["found"]
+    found = example.post("/reload").json()["found"]
     assert all(f["new"] == f["updated"] == f["removed"] == 0 for f in found.values())
     assert sum(f["unchanged"] for f in found.values()) == 75
+    said = example.run("index", *example.place).splitlines()
+    assert [line.partition(":")[0] for line in said] == list(found)
 
 
 def test_the_judged_questions_are_answered_over_all_domains_almost_as_well_as_in_the_right_one(example):

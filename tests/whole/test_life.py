@@ -118,10 +118,10 @@ def test_a_folder_renamed_and_saves_made_during_scans_are_all_found(lasting):
     before = user.json("status")["domains"]["vault"]["notes"]
     for n in range(200):
         write(user, f"many/note {n}.md", f"# Note {n}\n\nThe river number {n}.")
-    user.run("reload", *user.place)
+    user.run("index", *user.place)
     (user.root / "many").rename(user.root / "more")
     write(user, "during.md", "Saved in between: wolverine.")
-    user.run("reload", *user.place)
+    user.run("index", *user.place)
     user.wait_until_quiet()
     assert user.json("status")["domains"]["vault"]["notes"] == before + 201
     assert user.found("wolverine")[0] == "during.md"
@@ -206,11 +206,11 @@ def test_awkward_files_are_parked_or_ignored_and_the_rest_is_indexed(user):
         "fifo.md": "not-a-file",
     }
     assert user.json("why", "huge.md")["state"] == "parked"
-    assert user.run("retry", "huge.md", *user.place) == "huge.md is tried again\n"
-    assert "there is no such file" in user.run("retry", "no.md", *user.place, code=1)
+    assert user.run("index", "--retry", "huge.md", *user.place) == "huge.md is tried again\n"
+    assert "there is no such file" in user.run("index", "--retry", "no.md", *user.place, code=1)
     user.wait_until_quiet()
     assert user.json("why", "huge.md")["state"] == "parked", "it is still as large"
-    assert user.json("node", "invalid.md")["warnings"]
+    assert user.json("show", "invalid.md")["warnings"]
 
 
 def test_a_change_of_the_domains_is_picked_up_and_an_invalid_one_is_reported(user):

@@ -22,12 +22,14 @@ def test_links_of_one_domain_are_that_domains(example):
 
 
 def test_backlinks_come_from_other_domains_too(example):
-    domains = {other["domain"] for other in example.json("backlinks", "learning/Spaced Repetition.md")}
+    domains = {
+        other["domain"] for other in example.json("links", "learning/Spaced Repetition.md")["backlinks"]
+    }
     assert {"finance", "fitness"} <= domains
 
 
 def test_only_what_nothing_links_to_is_an_orphan(example):
-    paths = example.json("orphans")["paths"]
+    paths = example.json("links", "--orphans")["paths"]
     assert "Scratch.md" not in paths, "a note of another domain links to it"
     assert not [path for path in paths if path.endswith("_taxonomy.md")], "a vocabulary is no note"
 
@@ -42,9 +44,9 @@ def test_every_linked_note_gets_a_rank_and_a_community_by_itself(example):
     assert node["community_label"]
     assert node["outlinks"]
     assert node["backlinks"]
-    found = example.json("communities")
+    found = example.json("graph", "--communities")
     assert node["community"] in {c["id"] for c in found["communities"] if c["domain"] == "finance"}
-    assert node["community_label"] in example.run("communities", *example.place)
+    assert node["community_label"] in example.run("graph", "--communities", *example.place)
 
 
 def test_a_notes_surroundings_grow_with_the_depth(example):

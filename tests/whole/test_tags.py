@@ -152,3 +152,33 @@ def test_an_invalid_vocabulary_is_reported_until_it_is_corrected(gardener):
     )
     (gardener.root / "_taxonomy.md").write_text(TAXONOMY)
     wait_for(lambda: not problems(), "it is over")
+
+
+def test_a_tag_is_renamed_by_one_command_in_the_notes_and_in_the_vocabulary(gardener):
+    note, vocabulary = gardener.root / "heap.md", gardener.root / "_taxonomy.md"
+    note.write_text("---\ntags: [compost]\n---\nA heap. #compost/hot\n")
+    wait_for(lambda: gardener.get("/node/heap.md").status_code == 200, "the note is indexed")
+    asked = ("tags", "rename", "compost", "#humus", *gardener.place)
+    try:
+        assert "lists other renames: dirt -> soil" in gardener.run(*asked, code=2)
+        assert vocabulary.read_text() == TAXONOMY
+        vocabulary.write_text(TAXONOMY.replace("- dirt -> soil\n", ""))
+        alone = vocabulary.read_text()
+        assert "- tags: [compost]\n    + tags: [humus]" in gardener.run(*asked, "--dry-run")
+        assert vocabulary.read_text() == alone
+        note.write_text("---\ntags: [compost\n---\nA heap. #compost/hot\n")
+        assert "refused: heap.md" in gardener.run(*asked, code=1)
+        assert vocabulary.read_text() == alone
+        note.write_text("---\ntags: [compost]\n---\nA heap. #compost/hot\n")
+        assert "compost -> humus" in gardener.run(*asked)
+        assert note.read_text() == "---\ntags: [humus]\n---\nA heap. #humus/hot\n"
+        assert "- humus: rotted leaves\n" in vocabulary.read_text()
+        assert "compost" not in vocabulary.read_text()
+        assert "restored: heap.md" in gardener.run("tags", "undo", *gardener.place)
+        assert note.read_text() == "---\ntags: [compost]\n---\nA heap. #compost/hot\n"
+        assert "no vocabulary has the tag 'mud'" in gardener.run(
+            "tags", "rename", "mud", "soil", *gardener.place, code=1
+        )
+    finally:
+        note.unlink()
+        vocabulary.write_text(TAXONOMY)

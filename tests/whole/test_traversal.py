@@ -81,10 +81,10 @@ def test_no_walk_from_any_note_goes_further_than_it_was_asked_to(example):
 
 def test_the_command_shows_what_the_route_returns(example):
     path = "Concepts/Margin of Safety.md"
-    answer = example.json("traverse", path, "--query", "pricing power", "--depth", "1")
+    answer = example.json("deep", "pricing power", "--from", path, "--depth", "1")
     served = example.get(f"/traverse/{path}", depth=1, q="pricing power").json()
     assert {**answer, "took_ms": 0} == {**served, "took_ms": 0}
-    words = ("traverse", path, "--query", "pricing power", "--depth", "1")
+    words = ("deep", "pricing power", "--from", path, "--depth", "1")
     told = example.run(*words, *example.place)
     assert "Moats and Pricing Power" in told
     assert "2 more notes were looked at; `--all` shows them" in told

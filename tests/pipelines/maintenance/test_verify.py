@@ -60,7 +60,7 @@ def test_a_file_that_links_do_not_know_yet_is_described_in_a_sentence(filled):
     (filled.root / "404.png").write_bytes(b"x")
     (difference,) = look(filled).differences
     said = f"{difference.path}: {difference.detail}"
-    assert said == "404.png: is on disk, but a link to it does not resolve yet; run `everindex reload`"
+    assert said == "404.png: is on disk, but a link to it does not resolve yet; run `everindex index`"
 
 
 def test_an_empty_house_is_clean(house):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import TaxonomyError
-from pipelines.tagging.vocabulary import add_tag, find, parse, without_renames
+from pipelines.tagging.vocabulary import add_rename, add_tag, find, parse, without_renames
 
 TEXT = """\
 # Finance
@@ -101,6 +101,43 @@ def test_line_ends_stay(end):
         "\n", end
     )
     assert add_tag(text, "new") == add_tag(TEXT, "new").replace("\n", end)
+
+
+def test_a_rename_to_a_known_tag_is_the_last_of_the_list():
+    assert add_rename(TEXT, "old", "dcf") == f"{TEXT}- old -> dcf\n"
+    assert add_rename("- a: x\n", "old", "A") == "- a: x\n\n## Renames\n\n- old -> A\n"
+
+
+def test_a_new_name_takes_the_place_of_the_old_tag_with_its_description():
+    after = add_rename(TEXT, "Valuation", "price")
+    assert "- price: what it is worth (aliases: worth, fair-value)\n" in after
+    assert ("Valuation", "price") in parse(after).renames
+    assert find(parse(without_renames(after, parse(after).renames)), "price")
+
+
+def test_a_new_name_of_a_tag_that_only_notes_have_is_added_to_the_vocabulary():
+    after = add_rename("", "dirt", "soil")
+    assert (parse(after).renames, find(parse(after), "soil").group) == ((("dirt", "soil"),), "New")
+
+
+def test_a_rename_that_is_listed_is_not_listed_twice():
+    assert add_rename(TEXT, "VALUE", "Valuation") == TEXT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("value", "dcf", "already renamed"),
+        ("old", "worth", "an alias of 'valuation'"),
+        ("old", "two words", "is not a tag"),
+        ("1", "dcf", "is not a tag"),
+        ("dcf", "dcf", "renamed to itself"),
+        ("valuation", "value", "leads back to itself"),
+    ],
+)
+def test_a_rename_that_cannot_be_is_refused_with_the_reason(old, new, why):
+    with pytest.raises(TaxonomyError, match=why):
+        add_rename(TEXT, old, new)
 
 
 @given(

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from pipelines.errors import ConfigurationError, NotRunningError
 from service.cli.main import app, main
+from service.cli.options import summary
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,28 +34,56 @@ def everindex(monkeypatch, capsys):
 
 def commands(group):
     for one in group.commands.values():
-        yield from commands(one) if hasattr(one, "commands") else [one]
+        if not one.hidden:
+            yield from commands(one) if hasattr(one, "commands") else [one]
 
 
-@pytest.mark.parametrize("group", ["service", "tags", "rx"])
-def test_help_lists_the_commands_as_they_are_defined_each_in_whole(group):
+def listed(said):
+    """Return what a help lists under each heading: the commands with their summaries."""
+    parts = re.findall(r"^([A-Z][^\n]*):\n((?:  .*\n?)+)", said, re.MULTILINE)
+    return {
+        heading: dict(re.findall(r"^  (\S+) +(\S.*)$", text, re.MULTILINE))
+        for heading, text in parts
+        if heading != "Options"
+    }
+
+
+@pytest.mark.parametrize("group", ["service", "tags", "evidence"])
+def test_the_help_of_a_group_lists_its_commands_as_they_are_defined(group):
     defined: Any = app.commands[group]
     said = CliRunner().invoke(app, [group, "--help"]).output.partition("Commands:")[2]
     told = " ".join(said.split())
-    firsts = {name: one.help.partition("\n\n")[0] for name, one in defined.commands.items()}
-    assert told == " ".join(f"{name} {first}" for name, first in firsts.items())
+    assert told == " ".join(f"{n} {summary(one)}" for n, one in defined.commands.items() if not one.hidden)
 
 
-def test_the_help_lists_every_command_once_by_who_uses_it():
-    named = [name for names in app.sections.values() for name in names]
-    assert sorted(named) == sorted(name for name, one in app.commands.items() if not one.hidden)
-    said = CliRunner().invoke(app, ["--help"]).output
-    places = [said.index(f"{heading}:") for heading in app.sections]
-    assert places == sorted(places)
-    for heading, names in app.sections.items():
-        told = " ".join(said.partition(f"{heading}:\n")[2].partition("\n\n")[0].split())
-        firsts = {name: app.commands[name].help.partition("\n\n")[0] for name in names}
-        assert told == " ".join(f"{name} {first}" for name, first in firsts.items())
+def test_the_help_lists_ten_commands_a_line_each_and_says_how_to_see_the_others():
+    said = CliRunner().invoke(app, ["--help"], terminal_width=80).output
+    first = listed(said)
+    assert [len(names) for names in first.values()] == [10]
+    shown = CliRunner().invoke(app, ["--help", "--all"], terminal_width=80).output
+    every = listed(shown)
+    assert first.items() <= every.items()
+    more = sum(map(len, every.values())) - 10
+    assert f"`{app.name or 'root'} --help --all` shows {more} more commands" in " ".join(said.split())
+    assert "more commands" not in shown
+    assert max(map(len, (said + shown).splitlines())) <= 80
+
+
+def test_with_all_the_help_lists_every_command_once_but_no_former_name():
+    every = listed(CliRunner().invoke(app, ["--help", "--all"]).output)
+    named = {name: text for names in every.values() for name, text in names.items()}
+    assert sum(map(len, every.values())) == len(named)
+    assert named == {name: summary(one) for name, one in app.commands.items() if not one.hidden}
+
+
+def test_help_is_found_in_each_way_in_which_other_programs_have_it(everindex):
+    every = everindex("--help", "--all")
+    assert every[0] == 0
+    for words in (("--all", "--help"), ("-h", "--all"), ("--all",), ("help", "--all")):
+        assert everindex(*words) == every
+    assert everindex("help") == everindex("--help")
+    assert everindex("help", "tags", "rename") == everindex("tags", "rename", "--help")
+    assert everindex("search", "--all", "--help") == everindex("search", "--help")
 
 
 def test_every_command_says_what_it_does_and_what_each_option_does():
@@ -79,8 +108,8 @@ def test_every_command_that_the_documents_name_is_one():
     for line in named:
         here = app
         for word in line.split():
-            if not isinstance(here, click.Group):
-                break  # what follows is an argument
+            if not isinstance(here, click.Group) or word.startswith("-"):
+                break  # what follows is an argument or an option
             assert word in here.commands, line
             here = here.commands[word]
 
@@ -93,11 +122,26 @@ def test_every_command_is_in_the_readme_or_the_documents():
         assert one.hidden or re.search(rf"everindex {name}\b", text), name
 
 
-def test_a_command_is_hidden_only_where_it_is_the_former_name_of_another():
-    shown = [one.callback for one in app.commands.values() if not one.hidden]
-    hidden = {name: one.callback for name, one in app.commands.items() if one.hidden}
-    assert list(hidden) == ["node"]
-    assert all(callback in shown for callback in hidden.values())
+def former(group, words=()):
+    for name, one in group.commands.items():
+        if hasattr(one, "commands"):
+            yield from former(one, (*words, name))
+        elif one.hidden or words == ("rx",):
+            yield (*words, name)
+
+
+@pytest.mark.parametrize("words", [*former(app)], ids=" ".join)
+def test_a_former_name_names_a_form_that_exists(everindex, words):
+    code, said, complaint = everindex(*words, "--help")
+    assert (code, complaint) == (0, "")
+    (now,) = re.findall(r"Now `everindex (.+?)`\.", " ".join(said.split()))
+    here, (first, *others) = app, [word for word in now.split() if not word.isupper()]
+    command = here.commands[first]
+    if isinstance(command, click.Group):
+        command = command.commands[others.pop(0)]
+    assert not command.hidden
+    options = {name for one in command.params for name in one.opts}
+    assert set(others) <= options
 
 
 def test_the_version_is_the_packages(everindex):
@@ -116,9 +160,9 @@ def test_an_option_before_its_command_is_told_its_place(everindex, words):
 def test_a_word_to_leave_out_that_looks_like_an_option_is_explained(everindex):
     code, said, complaint = everindex("search", "daily", "note", "-template")
     assert (code, said) == (2, "")
-    assert "No such option" in complaint
+    assert "There is no option '-t'" in complaint
     assert "write -- before the question" in complaint
-    assert "write --" not in everindex("orphans", "-t")[2]
+    assert "write --" not in everindex("status", "-t")[2]
     assert "write --" not in everindex("deep", "daily", "note", "-k", "3")[2]
 
 
@@ -126,12 +170,12 @@ def test_a_word_to_leave_out_that_looks_like_an_option_is_explained(everindex):
 def test_help_is_an_answer(everindex, option):
     code, said, complaint = everindex("search", option)
     assert (code, complaint) == (0, "")
-    assert "Find notes." in said
+    assert "Find notes, by meaning and by exact word." in said
 
 
 @pytest.mark.parametrize(
     ("group", "heading"),
-    [((), "Your notes:"), *(((name,), "Commands:") for name in ("service", "tags", "rx"))],
+    [((), "Commands:"), *(((name,), "Commands:") for name in ("service", "tags", "evidence"))],
 )
 def test_a_group_alone_shows_its_help(everindex, group, heading):
     code, said, complaint = everindex(*group)
@@ -150,7 +194,16 @@ def test_a_group_alone_shows_its_help(everindex, group, heading):
         (("search", "x", "--nonsense"), "--nonsense"),
         (("search", "x", "--no-json"), "--no-json"),
         (("deep", "x", "--mode", "slow"), "compare"),
-        (("service", "serve"), "--host"),
+        (("deep",), "QUESTION"),
+        (("deep", "x", "--depth", "1"), "--from"),
+        (("deep", "--from", "x", "--mode", "fast"), "--mode"),
+        (("list", "x", "--like", "y"), "--like"),
+        (("list", "x", "--sort", "date"), "--sort"),
+        (("links", "--orphans", "--broken"), "--orphans"),
+        (("graph", "--json"), "--communities"),
+        (("index", "--retry", "--rebuild"), "--retry"),
+        (("index", "--confirm-deletions", "x.md"), "--confirm-deletions"),
+        (("tags", "rename", "dirt"), "new name"),
         (("tags", "propose"), "--all-untagged"),
         (("tags", "undo", "last"), "last"),
     ],
@@ -173,8 +226,8 @@ def test_a_failure_is_reported_and_is_the_exit_code(everindex, monkeypatch, erro
     def wrong(**_):
         raise error
 
-    monkeypatch.setattr(app.commands["reload"], "callback", wrong)
-    ended, said, complained = everindex("reload")
+    monkeypatch.setattr(app.commands["verify"], "callback", wrong)
+    ended, said, complained = everindex("verify")
     assert (ended, said) == (code, "")
     assert complained == complaint
 
@@ -187,15 +240,56 @@ def test_a_failure_is_reported_and_is_the_exit_code(everindex, monkeypatch, erro
         ("reset", "everindex index --rebuild"),
         ("validate", "everindex verify"),
         ("embed", "everindex index FILE"),
+        ("find", "everindex search QUESTION"),
+        ("start", "everindex up VAULT"),
+        ("rename", "everindex tags rename OLD NEW"),
     ],
 )
 def test_a_command_of_another_program_is_answered_with_ours(everindex, word, instead):
     code, _, complaint = everindex(word, "x")
     assert code == 2
-    assert f"There is no command '{word}'." in complaint
+    assert f"There is no command '{word}'; " in complaint
     assert instead in complaint
-    assert "Did you mean" not in complaint
+    assert "did you mean" not in complaint
 
 
-def test_a_misspelt_command_is_still_answered_with_one_like_it(everindex):
-    assert "Did you mean one of: 'search'" in everindex("serch")[2]
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("serch", "soil"), "search"),
+        (("opne",), "open"),
+        (("link", "x"), "links"),
+        (("tags", "renmae"), "rename"),
+        (("tags", "lst"), "list"),
+        (("search", "x", "--jsno"), "--json"),
+        (("search", "x", "--rerannk"), "--rerank"),
+        (("search", "x", "--no-rernk"), "--no-rerank"),
+        (("status", "--weit"), "--wait"),
+        (("--hlep",), "--help"),
+    ],
+    ids=" ".join,
+)
+def test_a_misspelt_command_or_option_is_offered_corrected(everindex, words, meant):
+    code, said, complaint = everindex(*words)
+    assert (code, said) == (2, "")
+    assert complaint.endswith(f"; did you mean `{meant}`?\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("frobnicate",),
+        ("vault",),
+        ("xx",),
+        ("orphan",),
+        ("search", "x", "--recent"),
+        ("search", "x", "--color"),
+        ("status", "--quiet"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_near_to_nothing_gets_no_suggestion(everindex, words):
+    code, said, complaint = everindex(*words)
+    assert (code, said) == (2, "")
+    assert f"There is no {'option' if words[1:] else 'command'} '{words[-1]}'\n" in complaint
+    assert "did you mean" not in complaint.lower()

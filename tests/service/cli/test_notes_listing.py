@@ -115,10 +115,6 @@ def test_a_filter_that_cannot_be_read_is_refused(everindex, command):
     assert "write NAME=VALUE" in done.stderr
 
 
-def test_node_is_another_name_of_show(everindex):
-    assert everindex("show", "Boat.md").stdout == everindex("node", "Boat.md").stdout
-
-
 def test_notes_that_could_not_be_read_whole_are_counted_listed_and_explained(
     everindex, vault, tmp_path, tiny_model
 ):

@@ -35,7 +35,7 @@ def test_bash_completes_a_command(tmp_path):
     program.chmod(0o755)
     script = """
     eval "$(everindex completion bash)"
-    COMP_WORDS=(everindex confirm); COMP_CWORD=1
+    COMP_WORDS=(everindex compl); COMP_CWORD=1
     _everindex_completion everindex; echo "${COMPREPLY[@]}"
     """
     environment = os.environ | {
@@ -43,4 +43,4 @@ def test_bash_completes_a_command(tmp_path):
         "PYTHONPATH": str(Path(__file__).parents[3]),
     }
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout == "confirm-deletions\n"
+    assert done.stdout == "completion\n"

@@ -62,7 +62,7 @@ class Reviewing:
 )
 def test_promote_says_what_was_rejected(monkeypatch, rejected, said):
     monkeypatch.setattr("service.cli.tags.need_service", lambda _: Reviewing(rejected))
-    assert CliRunner().invoke(app, ["promote"]).output == said
+    assert CliRunner().invoke(app, ["tags", "apply"]).output == said
 
 
 class Renaming:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 import service.web
+from queue_config.settings import Settings
 from tests.whole.conftest import User, free_port, wait_for
 
 SECRET = "the-recipe-nobody-may-read"  # noqa: S105 - a word in a file outside the vault
@@ -605,18 +606,20 @@ def test_it_listens_on_the_loopback_interface_alone(user):
 
 @pytest.mark.parametrize("host", ["example.org", "", "127.0.0.1:80", "256.0.0.1"])
 def test_another_address_must_be_an_address(user, host):
-    assert "IP address" in user.run("service", "serve", "--host", host, *user.place, code=2)
+    assert "IP address" in user.run("serve", "--host", host, *user.place, code=2)
 
 
-def test_plain_serve_knows_no_other_address(user):
-    user.run("serve", "--host", "0.0.0.0", *user.place, code=2)  # noqa: S104 - what is refused
+def test_no_command_but_serve_and_no_setting_takes_another_address(user):
+    for command in ("up", "watch", "work"):
+        user.run(command, "--host", "0.0.0.0", *user.place, code=2)  # noqa: S104 - what is refused
+    assert not [name for name in Settings.model_fields if "host" in name or "address" in name]
 
 
 def test_on_another_address_only_the_names_that_were_allowed_are_served(user, tmp_path):
     port = free_port()
     place = ["--vault", str(user.root), "--state", str(tmp_path / "state"), "--port", str(port)]
     name = f"notes.example:{port}"
-    process = user.start("service", "serve", "--host", "0.0.0.0", "--allow-host", name, *place)  # noqa: S104
+    process = user.start("serve", "--host", "0.0.0.0", "--allow-host", name, *place)  # noqa: S104
 
     def status_of(host):
         try:

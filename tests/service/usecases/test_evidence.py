@@ -473,12 +473,12 @@ def test_the_exit_code_says_whether_every_quote_is_there(everindex, tmp_path, qu
     for number, text in enumerate(forms):
         file = tmp_path / f"quotes{number}"
         file.write_text(text)
-        found, output = everindex("verify-quotes", str(file), "--json")
+        found, output = everindex("evidence", "verify", str(file), "--json")
         assert (found, json.loads(output)["citations_status"]) == (code, status)
 
 
 def test_quotes_come_from_standard_input_and_are_shown_with_their_reasons(everindex):
-    code, output = everindex("verify-quotes", "-", text=json.dumps([GOOD, BAD]))
+    code, output = everindex("evidence", "verify", "-", text=json.dumps([GOOD, BAD]))
     assert code == 1
     assert output.splitlines() == [
         f"match         Garden/Soil.md  {SLEEPS}",
@@ -497,17 +497,17 @@ def test_quotes_come_from_standard_input_and_are_shown_with_their_reasons(everin
     ],
 )
 def test_a_file_that_is_not_understood_is_a_usage_error(everindex, text, said):
-    code, output = everindex("verify-quotes", "-", text=text)
+    code, output = everindex("evidence", "verify", "-", text=text)
     assert code == 2
     assert said in output
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(everindex):
-    assert everindex("verify-quotes", "nowhere.json")[0] == 2
+    assert everindex("evidence", "verify", "nowhere.json")[0] == 2
 
 
 def test_a_record_is_made_shown_listed_and_deleted(everindex, settings, written):
-    code, output = everindex("rx", "new", "soil winter", "-k", "2", "--json")
+    code, output = everindex("evidence", "new", "soil winter", "-k", "2", "--json")
     assert code == 0
     record = json.loads(output)["id"]
     Records(View(Resources(settings))).write_back(
@@ -515,26 +515,26 @@ def test_a_record_is_made_shown_listed_and_deleted(everindex, settings, written)
     )
     (written / "River.md").unlink()
     (written / "Garden/Soil.md").write_text("new")
-    code, output = everindex("rx", "show", record)
+    code, output = everindex("evidence", "show", record)
     assert code == 0
     assert f"{record}  soil winter" in output
     assert f"match         Garden/Soil.md  (changed since)  {SLEEPS}" in output
     assert "not_found     River.md  (gone since)" in output
     assert "[bold]n" in output
-    assert json.loads(everindex("rx", "show", record, "--json")[1])["id"] == record
-    assert record in everindex("rx", "list")[1]
-    assert everindex("rx", "delete", record)[0] == 0
-    assert json.loads(everindex("rx", "list", "--json")[1]) == {"records": [], "count": 0}
+    assert json.loads(everindex("evidence", "show", record, "--json")[1])["id"] == record
+    assert record in everindex("evidence", "list")[1]
+    assert everindex("evidence", "delete", record)[0] == 0
+    assert json.loads(everindex("evidence", "list", "--json")[1]) == {"records": [], "count": 0}
 
 
 def test_what_the_prompt_for_deep_retrieval_has_an_agent_run_works(everindex):
     """Each command of the prompt is run as it stands, on a record, and the result that it asks for is kept."""
-    record = json.loads(everindex("rx", "new", "soil winter", "--json")[1])["id"]
+    record = json.loads(everindex("evidence", "new", "soil winter", "--json")[1])["id"]
     asked = GetPromptRequestParams(name="deep-retrieve", arguments={"record": record})
     (message,) = anyio.run(Prompts().get, None, asked).messages
     words = str(message.content.text)  # type: ignore[union-attr]
     commands = [shlex.split(one) for one in re.findall(r"`everindex ([^`]+)`", words)]
-    assert [" ".join(one[:2]) for one in commands] == ["rx show", f"deep {record}", "rx write"]
+    assert [" ".join(one[:2]) for one in commands] == ["evidence show", f"deep {record}", "evidence write"]
     show, deep, write = commands
     assert json.loads(everindex(*show)[1])["question"] == "soil winter"
     (part,) = json.loads(everindex(*deep)[1])["domains"]
@@ -558,5 +558,5 @@ def test_what_the_prompt_for_deep_retrieval_has_an_agent_run_works(everindex):
     ],
 )
 def test_a_result_that_is_not_understood_is_a_usage_error(everindex, text, said):
-    code, output = everindex("rx", "write", "0123456789ab", "-", text=text)
+    code, output = everindex("evidence", "write", "0123456789ab", "-", text=text)
     assert (code, said in output) == (2, True), output

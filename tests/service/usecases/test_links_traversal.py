@@ -228,5 +228,5 @@ def test_the_commands_take_the_filters_that_the_routes_take(settings, monkeypatc
             node["path"] for node in (answer if "nodes" in answer else answer["domains"][0]["deep"])["nodes"]
         ]
 
-    assert nodes("traverse", "Soil.md", "--query", "garden") == ["Soil.md", "Winter.md"]
+    assert nodes("deep", "garden", "--from", "Soil.md") == ["Soil.md", "Winter.md"]
     assert nodes("deep", "garden") == ["Winter.md"]

@@ -269,7 +269,7 @@ def test_why_says_of_a_note_whose_file_vanished_that_no_answer_has_it_and_what_h
     for number in range(25):
         (vault / f"{number}.md").unlink()
     index_once(resources, lambda *_: None)
-    assert "`everindex confirm-deletions`" in questions.why("4.md")["reason"]
+    assert "`everindex index --confirm-deletions`" in questions.why("4.md")["reason"]
 
 
 def test_a_worker_that_was_killed_is_a_problem_until_another_one_runs(resources, queue):

@@ -148,7 +148,7 @@ def test_the_search_page_takes_a_scope_and_says_what_is_wrong_with_it(program, s
 @pytest.mark.parametrize(
     ("command", "rows"), [(["search", "garden soil", "-k", "50"], "results"), (["list"], "notes"),
                           (["context", "garden soil"], "passages"),
-                          (["similar", "f0/a.md"], "results")]
+                          (["list", "--like", "f0/a.md"], "results")]
 )  # fmt: skip
 def test_the_commands_take_scopes(settings, command, rows):
     place = ["--vault", str(settings.vault), "--state", str(settings.state)]

@@ -158,7 +158,9 @@ def test_a_hit_in_a_document_says_where_it_is_as_a_search_does(program, vault, c
     assert hit["place"]["shown"] == "row 2"
     monkeypatch.setenv("EMBEDDING_MODEL", configured.embedding_model)
     where = ["--vault", str(vault), "--state", str(configured.state)]
-    assert "  Frost.csv row 2  " in CliRunner().invoke(commands, ["similar", "Winter.md", *where]).output
+    assert (
+        "  Frost.csv row 2  " in CliRunner().invoke(commands, ["list", "--like", "Winter.md", *where]).output
+    )
 
 
 def test_other_domains_of_the_same_model_answer_too(vault, index, program):
@@ -218,17 +220,17 @@ def test_the_commands_answer_what_the_routes_do(program, vault, configured, monk
         assert done.exit_code == 0, done.output
         return done.output
 
-    assert json.loads(run("titles", "soil", "--json")) == program.get("/titles", params={"q": "soil"}).json()
+    assert json.loads(run("list", "soil", "--json")) == program.get("/titles", params={"q": "soil"}).json()
     near = program.get("/similar/Winter.md", params={"k": 3}).json()
-    assert json.loads(run("similar", "Winter.md", "-k", "3", "--json")) == near
-    assert "Garden/Compost.md  Compost  also Black gold" in run("titles", "black")
-    assert "No note has a similar name." in run("titles", "xylophone")
-    assert near["results"][0]["path"] in run("similar", "Winter.md")
+    assert json.loads(run("list", "--like", "Winter.md", "-k", "3", "--json")) == near
+    assert "Garden/Compost.md  Compost  also Black gold" in run("list", "black")
+    assert "No note has a similar name." in run("list", "xylophone")
+    assert near["results"][0]["path"] in run("list", "--like", "Winter.md")
 
 
 @pytest.mark.usefixtures("index")
 def test_the_command_says_what_is_known_of_a_path_that_is_not_indexed(vault, configured, monkeypatch):
     monkeypatch.setenv("EMBEDDING_MODEL", configured.embedding_model)
     where = ["--vault", str(vault), "--state", str(configured.state)]
-    done = CliRunner().invoke(commands, ["similar", "nowhere.md", *where])
+    done = CliRunner().invoke(commands, ["list", "--like", "nowhere.md", *where])
     assert "nowhere.md is unknown" in str(done.exception)
