@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -33,11 +34,13 @@ from benchmarks.growth import searches_ms, worse
 from benchmarks.load import measure as many_clients
 from benchmarks.made_up import write_vault
 from benchmarks.running import Service, save_to_searchable, tree_memory, wait
+from pipelines.cache.cache import SqliteCache
 from pipelines.embedding.models import find_model
 
 RECORD = Path(__file__).parent / "floors.json"
 _NOTABLE, _GRAVE = 1.1, 1.5
 _CLIENTS = 8
+_IDLE_SECONDS = 75.0  # what is released when idle is so after a minute
 _INDEX = """
 import os, sqlite3, sys
 root, file = sys.argv[1:]
@@ -67,14 +70,11 @@ def measure(service: Service, notes: int, rounds: int) -> Iterator[Figure]:
     wait(service.all_done, 0.5)
     meaning = time.monotonic() - began
     service.wait_until_quiet()
-    assert service.process  # noqa: S101 - it was started
-    yield "all memory, idle", tree_memory(service.process), _index_bytes(service)
     service.stop()
     plain = folder / "plain.db"
     yield "first index, by words", words, _run(_INDEX, str(service.root), str(plain))
     yield "first index, by meaning", meaning, bare_embedding(_cache(service.state))[1]
     yield "start to the first answer", *_in_turns(rounds, lambda _: _start(service), lambda _: _run(_IMPORT))
-    service.start()
     service.wait_until_quiet()
     yield (
         "a comparison of the vault",
@@ -92,6 +92,9 @@ def measure(service: Service, notes: int, rounds: int) -> Iterator[Figure]:
         f"an answer among {_CLIENTS} clients",
         *_in_turns(rounds, lambda _: _answer(service, _CLIENTS), lambda _: _answer(service, 1)),
     )
+    time.sleep(_IDLE_SECONDS)
+    assert service.process  # noqa: S101 - it was started
+    yield "all memory, idle", tree_memory(service.process), _index_bytes(service)
 
 
 def _in_turns(
@@ -191,8 +194,11 @@ def _answer(service: Service, clients: int) -> float:
 
 def _index_bytes(service: Service) -> float:
     """Return the bytes of one copy of what answers need: the index, and the weights of its model."""
-    model = sum(file.stat().st_size for file in find_model(None).folder.rglob("*") if file.is_file())
-    return float(Path(_cache(service.state)).stat().st_size + model)
+    file = Path(_cache(service.state))
+    with closing(SqliteCache.open(file)) as cache:
+        model = find_model(cache.meta.model)
+    weights = [model.weights] if model.is_packed else model.folder.rglob("*")
+    return float(sum(one.stat().st_size for one in (file, *weights) if one.is_file()))
 
 
 def _cache(state: Path) -> str:

@@ -41,7 +41,7 @@ from pipelines.cache.cache import SqliteCache
 from pathlib import Path
 cache = SqliteCache.open(Path(sys.argv[1]))
 texts = [t for (t,) in cache.con.execute("SELECT DISTINCT text FROM vault_chunk")]
-embedder = Embedder(find_model(None), threads=os.cpu_count(), library="torch")
+embedder = Embedder(find_model(cache.meta.model), threads=os.cpu_count(), library="torch")
 started = time.perf_counter()
 embedder.encode_documents(texts)
 print(len(texts), time.perf_counter() - started)
