@@ -446,7 +446,7 @@ def _slice(
     while True:
         if cache.leases.has_pending("words", "together"):
             # Another process is worth its start if there are many notes.
-            many = tasks.ahead.is_running or done["words"] >= ROWS_PER_SLICE
+            many = (tasks.ahead.is_running or done["words"] >= ROWS_PER_SLICE) and not enough()
             stage = "words"
             outcome = (
                 index_words_ahead(cache, ingest, tasks.ahead, enough) if many else index_words(cache, ingest)
