@@ -60,6 +60,9 @@ _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 30.0
 _FOLLOW_SECONDS, _LONGEST_PAUSE = 0.05, 0.5
 _COMPARE_SECONDS = 10.0
+_WORDS_FIRST_SECONDS = (
+    10.0  # not for longer: without a worker, a model that cannot be loaded would never be reported
+)
 
 log = structlog.get_logger()
 
@@ -160,12 +163,14 @@ def _server_for_agents(view: View) -> Server[Any]:
 def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
     """Load the models and memory indexes of the caches, now and whenever another cache becomes current.
 
-    The words of a first index come before: loading would take time from them, and there is nothing to compare with.
+    The words of a first index come before, for some seconds: loading would take time from them, and no text has a
+    vector yet.
     """
+    until = time.monotonic() + _WORDS_FIRST_SECONDS
     while not stopping.is_set():
         try:
             with model_reported(view.resources, "query", lambda: True):
-                if not _is_first_index(view):
+                if time.monotonic() > until or not _is_first_index(view):
                     view.load_models()
             if view.resources.embedders.rest():
                 return_memory()
