@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -36,10 +36,14 @@ from benchmarks.made_up import write_vault
 from benchmarks.running import Service, save_to_searchable, tree_memory, wait
 from pipelines.cache.cache import SqliteCache
 from pipelines.embedding.models import find_model
+from queue_config.settings import Settings
 
 RECORD = Path(__file__).parent / "floors.json"
 _NOTABLE, _GRAVE = 1.1, 1.5
 _CLIENTS = 8
+_SETTLE_SECONDS = Settings.model_fields[
+    "settle_seconds"
+].default  # a file is read when it was quiet for so long
 _IDLE_SECONDS = 75.0  # what is released when idle is so after a minute
 _INDEX = """
 import os, sqlite3, sys
@@ -71,8 +75,8 @@ def measure(service: Service, notes: int, rounds: int) -> Iterator[Figure]:
     meaning = time.monotonic() - began
     service.wait_until_quiet()
     service.stop()
-    plain = folder / "plain.db"
-    yield "first index, by words", words, _run(_INDEX, str(service.root), str(plain))
+    plain = [folder / f"plain-{number}.db" for number in range(rounds)]
+    yield "first index, by words", words, median(_run(_INDEX, str(service.root), str(one)) for one in plain)
     yield "first index, by meaning", meaning, bare_embedding(_cache(service.state))[1]
     yield "start to the first answer", *_in_turns(rounds, lambda _: _start(service), lambda _: _run(_IMPORT))
     service.wait_until_quiet()
@@ -82,11 +86,11 @@ def measure(service: Service, notes: int, rounds: int) -> Iterator[Figure]:
     )
     yield (
         "a question",
-        *_in_turns(rounds, lambda n: _question(service, n), lambda n: _bare_question(plain, n)),
+        *_in_turns(rounds, lambda n: _question(service, n), lambda n: _bare_question(plain[0], n)),
     )
     yield (
         "a save until it is found",
-        *_in_turns(rounds, lambda n: _save(service, n), lambda n: _bare_save(folder, n)),
+        *_in_turns(rounds, lambda n: _save(service, n), lambda n: _SETTLE_SECONDS + _bare_save(folder, n)),
     )
     yield (
         f"an answer among {_CLIENTS} clients",
@@ -102,7 +106,7 @@ def _in_turns(
 ) -> tuple[float, float]:
     """Measure a figure and its floor in turns; return the medians."""
     pairs = [(figure(number), floor(number)) for number in range(rounds)]
-    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
+    return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
 
 
 def _run(program: str, *given: str) -> float:
@@ -134,7 +138,7 @@ def _walk(root: Path) -> float:
 
 
 def _question(service: Service, number: int) -> float:
-    return statistics.median(searches_ms(service, number, 20)) / 1000
+    return median(searches_ms(service, number, 20)) / 1000
 
 
 def _bare_question(plain: Path, number: int) -> float:
@@ -150,11 +154,11 @@ def _bare_question(plain: Path, number: int) -> float:
                 (words,),
             ).fetchall()
             times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    return median(times)
 
 
 def _save(service: Service, number: int) -> float:
-    return statistics.median(save_to_searchable(service, 5, number))
+    return median(save_to_searchable(service, 5, number))
 
 
 def _bare_save(folder: Path, number: int) -> float:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -21,8 +20,8 @@ _LOOK_SECONDS = 2.0
 _STOP_SECONDS = 0.2
 _NICENESS = 10
 _STOPPING = "the worker is stopping; unfinished work is done when it runs again"
-# What a connection raises when the other side has ended, and `ValueError` if `stop` closed it.
-_ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
+_ENDED = (EOFError, OSError)
+"""What a connection raises when the other side has ended, or this one closed it."""
 
 
 def start(module: str, *given: str) -> tuple[subprocess.Popen[bytes], Connection]:
@@ -47,9 +46,8 @@ def start(module: str, *given: str) -> tuple[subprocess.Popen[bytes], Connection
 
 def connected() -> Connection:
     """Return the end of the connection that this process, which was started here, has."""
-    with suppress(
-        OSError
-    ):  # Linux only: when memory runs out, this process is killed, not the one that started it
+    # When memory runs out, this process is killed, not the one that started it.
+    with suppress(OSError):  # Linux only
         Path("/proc/self/oom_score_adj").write_text("1000")
     return Connection(int(sys.argv[1]))
 
@@ -79,8 +77,7 @@ class Child:
         process, connection = start(__name__, str(_NICENESS))
         with process, connection:
             try:
-                with suppress(BrokenPipeError):  # it has ended, as it turns out below
-                    connection.send((function, given))
+                _send(connection, function, given)
                 self._wait(connection, beat)
                 result = _received(process, connection)
             finally:
@@ -139,8 +136,7 @@ class LastingChild:
         if self._stopped:
             process.kill()
         try:
-            with suppress(*_ENDED):
-                connection.send((function, given))
+            _send(connection, function, given)
             result = _received(process, connection)
         except ChildDiedError:
             self.end()
@@ -148,6 +144,11 @@ class LastingChild:
                 raise ApartStoppedError(_STOPPING) from None
             raise
         return _raised(result)
+
+
+def _send(connection: Connection, function: Callable[..., Any], given: Sequence[object]) -> None:
+    with suppress(*_ENDED):  # `_received` says that it has ended
+        connection.send((function, given))
 
 
 def _received(process: subprocess.Popen[bytes], connection: Connection) -> Any:

@@ -39,9 +39,8 @@ _MOST_PROCESSES = 4  # besides the one that serves, whose own part of each answe
 _START_SECONDS = 300.0  # 200,000 passages are read into memory in 112 s
 _ANSWER_SECONDS = 120.0
 _AGAIN_SECONDS = 60.0
-_FOLLOW_SECONDS = 0.05
-_MODELS_SECONDS = 0.5
-_COMPARE_SECONDS = 10.0
+# How often any process that answers follows commits, looks for models to load, and compares what it holds in memory.
+FOLLOW_SECONDS, MODELS_SECONDS, COMPARE_SECONDS = 0.05, 0.5, 10.0
 # Threads that only hand questions over would wait for Python's lock for the usual 5 ms, while a process is idle.
 _SWITCH_SECONDS = 0.0005
 
@@ -157,7 +156,7 @@ class Answerers:
         return [process.pid for process in self._processes]
 
     def answer(self, asked: Call, here: Callable[[], Answer]) -> Answer:
-        """Return the answer by whoever is free first.
+        """Return the answer of the process that is free first.
 
         This process answers by `here`, also after another one that failed. Raises what `here` raises.
         """
@@ -278,9 +277,9 @@ def _answer(view: View, contexts: Mapping[bool, Contexts], asked: Call) -> Any:
 def _keep_up(view: View, done: dict[Callable[[], object], float]) -> None:
     """Take in what was committed; now and then load models of other indexes, and compare what is held in memory."""
     for work, pause in (
-        (view.load_models, _MODELS_SECONDS),
+        (view.load_models, MODELS_SECONDS),
         (view.follow_commits, 0.0),
-        (view.check_memory, _COMPARE_SECONDS),
+        (view.check_memory, COMPARE_SECONDS),
     ):
         if time.monotonic() - done.get(work, 0.0) >= pause:
             done[work] = time.monotonic()
@@ -298,7 +297,7 @@ def _serve(connection: Connection, settings: Settings, idle_s: float) -> None:
     trouble, asked_at = Trouble("questions are answered from the file"), time.monotonic()
     done: dict[Callable[[], object], float] = {}
     while time.monotonic() - asked_at < idle_s:
-        is_asked = connection.poll(_FOLLOW_SECONDS)
+        is_asked = connection.poll(FOLLOW_SECONDS)
         try:
             _keep_up(view, done)  # before a question, too: it finds what was committed before it was asked
             trouble.over()

@@ -21,7 +21,7 @@ from pipelines.errors import EverindexError
 from pipelines.indexing.reconcile import last_comparison
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
-from service.answering import Answerers
+from service.answering import COMPARE_SECONDS, FOLLOW_SECONDS, MODELS_SECONDS, Answerers
 from service.http.auth import Guard, Sessions
 from service.http.errors import add_problems
 from service.http.limits import THREADS, Limits
@@ -56,13 +56,10 @@ from workers.vault_paths import locate_vault
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
-_LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 30.0
-_FOLLOW_SECONDS, _LONGEST_PAUSE = 0.05, 0.5
-_COMPARE_SECONDS = 10.0
-_WORDS_FIRST_SECONDS = (
-    10.0  # not for longer: without a worker, a model that cannot be loaded would never be reported
-)
+_LONGEST_PAUSE = 0.5
+# Not for longer: without a worker, a model that cannot be loaded would never be reported.
+_WORDS_FIRST_SECONDS = 10.0
 
 log = structlog.get_logger()
 
@@ -178,7 +175,7 @@ def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
             # Search by word continues, and every answer says that search by meaning is missing.
             log.exception("no search by meaning: the model cannot be loaded")
             stopping.wait(_RETRY_SECONDS)
-        stopping.wait(_LOOK_SECONDS)
+        stopping.wait(MODELS_SECONDS)
 
 
 def _is_first_index(view: View) -> bool:
@@ -198,7 +195,7 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
         began = time.monotonic()
         try:
             view.follow_commits()
-            if time.monotonic() - compared >= _COMPARE_SECONDS:
+            if time.monotonic() - compared >= COMPARE_SECONDS:
                 compared = time.monotonic()
                 view.check_memory()
             trouble.over()
@@ -208,4 +205,4 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
         ) as error:  # for example a state folder that cannot be read for a moment
             trouble.met(str(error))
         # While thousands of notes are indexed, following each commit would take the time from indexing.
-        stopping.wait(min(max(_FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))
+        stopping.wait(min(max(FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))

@@ -44,7 +44,6 @@ from pipelines.indexing.parse import (
     ParserAhead,
     ReadSettings,
     read_file,
-    split,
 )
 from pipelines.model import (
     HIGH_PRIORITY,
@@ -640,7 +639,8 @@ def _prepare_one(
             outcome.events.append(NoteEvent(row.path, "removed", ms_since(began), file_key=key, reason=why))
         else:
             if read is None:
-                read = _read(ingest, row)
+                reader = None if ingest.apart else ingest.files
+                read = read_file(row.path, row.raw, _reading(ingest), reader)
             elif isinstance(read, Exception):
                 raise read
             if read.parsed:
@@ -656,16 +656,6 @@ def _prepare_one(
 
 def _reading(ingest: Ingest) -> ReadSettings:
     return ReadSettings(ingest.root, ingest.max_bytes, ingest.chunking, ingest.files.dates)
-
-
-def _read(ingest: Ingest, row: LeasedRow) -> FileRead:
-    """Read and parse a row's file in this process."""
-    if ingest.apart:
-        return read_file(row.path, row.raw, _reading(ingest))
-    began = time.monotonic()
-    content = files.read(ingest.root, row.raw, ingest.max_bytes)
-    parsed = split(ingest.files.read(row.path, content.data), ingest.chunking)
-    return FileRead(content, parsed, ms_since(began))
 
 
 def _why_removed(cache: Cache, ingest: Ingest, row: LeasedRow) -> RemovalReason | None:

@@ -102,7 +102,7 @@ class ApartParser:
         after `stop`, and whatever the parser or `beat` raises.
         """
         if isinstance(found, Document) and len(found.text) <= _SHORT:
-            return split(note_from(path, found), chunking)
+            return _split(note_from(path, found), chunking)
         try:
             parsed: Parsed = self._child.call(parse_whole, path, found, chunking, MOST_MEMORY, beat=beat)
         except ChildDiedError as error:
@@ -207,13 +207,16 @@ def read_files(names: Sequence[tuple[str, str]], how: ReadSettings) -> FilesRead
     return found
 
 
-def read_file(path: str, raw: str, how: ReadSettings) -> FileRead:
-    """Read a note's file, and parse it unless that may take long. Raises NoteError, VaultNotFoundError."""
+def read_file(path: str, raw: str, how: ReadSettings, reader: Files | None = None) -> FileRead:
+    """Read a note's file, and parse it: without a `reader`, which reads documents, too, unless that may take long.
+
+    Raises NoteError, VaultNotFoundError.
+    """
     began = time.monotonic()
     content = files.read(how.root, raw, how.max_bytes)
     parsed = None
-    if not (is_read_apart(path) or is_heavy(content.data)):
-        parsed = split(Files(dates=how.dates).read(path, content.data), how.chunking)
+    if reader or not (is_read_apart(path) or is_heavy(content.data)):
+        parsed = _split((reader or Files(dates=how.dates)).read(path, content.data), how.chunking)
     return FileRead(content, parsed, (time.monotonic() - began) * 1000)
 
 
@@ -224,15 +227,14 @@ def parse_whole(path: str, found: bytes | Document, chunking: ChunkSettings, mos
     """
     try:
         with _at_most(most_memory):
-            return split(note_from(path, found), chunking)
+            return _split(note_from(path, found), chunking)
     except MemoryError:
         raise ParserMemoryError(
             f"{path!r} needs more than {most_memory / 2**30:.1f} GiB of memory to parse; split it"
         ) from None
 
 
-def split(note: Note, chunking: ChunkSettings) -> Parsed:
-    """Return a note with its chunks and their words."""
+def _split(note: Note, chunking: ChunkSettings) -> Parsed:
     chunks = chunk_note(note, chunking)
     return Parsed(
         note, chunks, [lexical.chunk_words(c.section, c.heading_path, c.text, note.title) for c in chunks]

@@ -38,7 +38,7 @@ app = click.Group()
 _ORDERS = ("path", "date")
 _NAMED = 5
 _MOST_NAMES = 200
-"""How many notes are looked at by name before filters choose among them."""
+"""The most notes with a name among which filters choose."""
 
 
 @app.command("list")

@@ -313,9 +313,8 @@ def _notes(page: Page) -> dict[tuple[str, str], NodeRow]:
     shown = [(one.first.domain, one.first.hit.path) for one in page.shown]
     for slug in dict.fromkeys(slug for slug, _ in shown):
         paths = [path for domain, path in shown if domain == slug]
-        with suppress(
-            CacheError
-        ):  # passages were read from them a moment ago: the answer stands without the rest
+        # Passages were read from them a moment ago: the answer stands without the rest.
+        with suppress(CacheError):
             rows = page.ranked.sources[slug].cache.passages.nodes(paths)
             found |= {(slug, path): row for path, row in rows.items()}
     return found
@@ -415,7 +414,7 @@ class Spread(Protocol):
     """Has a question answered by another process, or by `here` in this one."""
 
     def __call__(self, asked: Call, here: Callable[[], Answer], /) -> Answer:
-        """Return the answer, whoever gives it. Raises what `here` raises."""
+        """Return the answer of one of them. Raises what `here` raises."""
 
 
 def _alone(_asked: Call, here: Callable[[], Answer]) -> Answer:
