@@ -174,9 +174,9 @@ class Service:
         """Return the resident bytes of its processes, by role."""
         found = {}
         for process in self.process.children() if self.process else ():
-            command = process.cmdline()
-            if "service.cli" in command:
-                found[_ROLES[command[command.index("service.cli") + 1]]] = process.memory_info().rss
+            role = next((_ROLES[part] for part in process.cmdline() if part in _ROLES), None)
+            if role:
+                found[role] = process.memory_info().rss
         return dict(sorted(found.items()))
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from pipelines.context.candidates import Candidate, Duplicates, density, joined, most_files
@@ -142,7 +143,9 @@ Counting = Callable[[Sequence[str]], Sequence[int]]
 class Tokens:
     """A way to count tokens, and its name: that of a model, or `estimate`.
 
-    It remembers each text that it has counted, so make one for each block.
+    It remembers each line that it has counted, so make one for each block: a passage is counted alone, under its
+    heading, and within its section. Tokenizers that know words alone have no token for the end of a line; for
+    others `whole` is exact.
     """
 
     name: str
@@ -151,10 +154,18 @@ class Tokens:
 
     def of(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text; a very long word counts by its bytes."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        for text, tokens in zip(new, self.counting(new) if new else (), strict=True):
-            self._known[text] = tokens + sum(map(_by_bytes, _LONG_WORD.findall(text)))
-        return [self._known[text] for text in texts]
+        lines = [text.split("\n") for text in texts]
+        new = [line for line in dict.fromkeys(chain(*lines)) if line not in self._known]
+        self._known.update(zip(new, self._counted(new) if new else (), strict=True))
+        return [sum(map(self._known.__getitem__, own)) for own in lines]
+
+    def whole(self, text: str) -> int:
+        """Return the number of tokens of a text that is not divided into lines."""
+        return self._counted([text])[0]
+
+    def _counted(self, texts: Sequence[str]) -> list[int]:
+        longer = (sum(map(_by_bytes, _LONG_WORD.findall(text))) for text in texts)
+        return list(map(sum, zip(self.counting(texts), longer, strict=True)))
 
 
 def _by_bytes(text: str) -> int:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 # How much a passage is worth per token, and how many notes a block may draw on.
 
@@ -109,14 +110,15 @@ class Duplicates:
 
     def __init__(self) -> None:
         self._added: list[_Shingles] = []
+        self._of = cache(_shingles)  # a passage is looked at in several turns
 
     def add(self, text: str) -> None:
         """Remember a passage."""
-        self._added.append(_shingles(text))
+        self._added.append(self._of(text))
 
     def has(self, text: str) -> bool:
         """Say whether a passage repeats one that was added."""
-        new = _shingles(text)
+        new = self._of(text)
         return any(_is_alike(new, other) for other in self._added)
 
 

@@ -211,7 +211,7 @@ class Contexts:
         while packing.chosen:
             for told in (counted, remarks) if count else (remarks,):
                 text = block.written(wanted.title, packing.chosen, told)
-                (whole,) = tokens.of([text])
+                whole = tokens.whole(text)
                 if whole <= wanted.budget:
                     return text, whole
             packing.chosen.pop()
