@@ -111,8 +111,8 @@ UNPACKED_FOLDER = "models"
 """The folder below the state folder in which the processes share what is unpacked of a model."""
 # How long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
-# From here on, loading torch and computing with it takes less time than numpy needs.
-_MANY_TEXTS = 100
+MANY_TEXTS = 100
+"""From so many on, loading torch and computing with it takes less time than numpy needs."""
 # How long numpy alone computes after a process with torch ended otherwise than because it was idle.
 _WITHOUT_TORCH_SECONDS = 600.0
 
@@ -242,7 +242,7 @@ class Embedders:
         can = embedder.library == "numpy" and find_spec("sentence_transformers") is not None
         if process or not can or self._is_closed or time.monotonic() < self._without_torch_until:
             return process
-        if texts() >= _MANY_TEXTS:
+        if texts() >= MANY_TEXTS:
             try:
                 process = self._torch[name] = TorchProcess(embedder.info)
             except OSError as error:  # too many processes, or no memory

@@ -49,6 +49,7 @@ from workers.jobs import (
     return_memory,
     share_arenas,
 )
+from workers.models import MANY_TEXTS
 from workers.resources import Resources
 from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
@@ -156,7 +157,7 @@ def _prepare_some(huey: Queue, resources: Resources, domain: Domain, doing: dict
         return bool(waiting(huey, 1)) or time.monotonic() - started >= SLICE_SECONDS
 
     if cache.passages.pending_sentences(1):
-        embedder = embedders.bulk(cache.meta.model)
+        embedder = embedders.bulk(cache.meta.model, lambda: len(cache.passages.pending_sentences(MANY_TEXTS)))
         doing.update(sentences=prepare(cache, embedder.encode_queries, enough))
         if enough():
             return

@@ -13,6 +13,7 @@ from pipelines.graph.ranking import rank_domain
 from pipelines.model import LOW_PRIORITY, DateOrder, FoundFile
 from queue_config.inspect import waiting
 from tests.consumer import work
+from workers.models import MANY_TEXTS
 from workers.run import _load_second_models, make_upkeep_tasks, sweep_upkeep
 from workers.tasks import load_models, make_tasks, reconcile_now
 
@@ -49,6 +50,28 @@ def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
     assert not cache.passages.pending_sentences(1)
     sweep_upkeep(queue, upkeep, resources)
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+@pytest.mark.usefixtures("cache")
+def test_torch_is_asked_for_when_the_sentences_of_many_texts_wait(
+    resources, queue, tasks, upkeep, monkeypatch
+):
+    """After a restart they may be all of the vault's, which numpy would compute for hours."""
+    asked = []
+    bulk = resources.embedders.bulk
+
+    def watched(model, texts=lambda: 0):
+        asked.append(texts())
+        return bulk(model)
+
+    for n in range(MANY_TEXTS):
+        (resources.root / f"{n}.md").write_text(f"Letter number {n}.")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    monkeypatch.setattr(resources.embedders, "bulk", watched)
+    upkeep.prepare_sentences("vault")
+    queue.execute(queue.dequeue())
+    assert asked == [MANY_TEXTS]
 
 
 def test_passages_are_prepared_for_a_second_model_after_their_sentences(
