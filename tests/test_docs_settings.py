@@ -53,7 +53,7 @@ def test_a_person_has_25_settings_to_hold():
     assert len(WANTED.findall(told)) == 25, (
         "a new one has no example, or takes the place of one that fewer want"
     )
-    assert "These 25 are" in told
+    assert "These 25 are the ones" in told
 
 
 def test_every_example_of_the_settings_page_is_valid_and_is_no_default():

@@ -453,9 +453,9 @@ def _print_plain(lines: list[str]) -> None:
 @port_option
 @json_option
 def config(vault: Path | None, state: Path | None, port: int | None, *, as_json: bool) -> None:
-    """Print the settings that you may want and all that are set, each with its value and where it came from.
+    """Print the settings, their values and where these came from.
 
-    `*.KEY` holds for every domain that does not state the key.
+    Rare ones are shown where they are set. `*.KEY` holds for each domain that does not state the key.
     """
     from queue_config.settings import provenance  # noqa: PLC0415
     from service.cli.render import print_config  # noqa: PLC0415
