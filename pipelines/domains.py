@@ -39,7 +39,7 @@ from pipelines.notes.frontmatter import YAML_SURPRISES, line_of, refuse_bombs, r
 from pipelines.notes.links import LONGEST_TYPE, type_of
 from pipelines.vault import paths
 
-# The keys of `_domains.yaml`, with their types and what they mean; the settings page is made of them.
+# The keys of `_domains.yaml`, with their types and what they mean; two pages of the documentation are made of them.
 
 
 # YAML 1.1 reads a bare `off` as false.
@@ -178,65 +178,40 @@ class RerankKeys(DomainsFileModel):
 class PrivacyKeys(DomainsFileModel):
     """`privacy:`."""
 
-    tags: list[str] = Field(
-        default_factory=list,
-        description="notes with these tags are sent to no server, except to an endpoint that is `local`",
-    )
-    folders: list[str] = Field(
-        default_factory=list,
-        description="notes in these folders, at any depth, are sent to no server, likewise",
-    )
+    tags: list[str] = []
+    folders: list[str] = []
 
 
 class ReviewKeys(DomainsFileModel):
     """`review:`."""
 
-    promote: Promote = Field(
-        default="on_save",
-        description="on_save: ticked tags are applied 5 s after your last edit; manual: by `everindex tags apply`",
-    )
-    threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = Field(
-        default=None, description="the least confidence of a local proposal; default: 0.7, guesses 0.5"
-    )
+    promote: Promote = "on_save"
+    threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = None
 
 
 class RelationKeys(DomainsFileModel):
     """A type of `relations:`."""
 
-    inverse: str | None = Field(
-        default=None, description="the type of these links as seen from the note that they lead to"
-    )
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_TYPE)] | None = Field(
-        default=None, description="what people read; default: the type, with spaces"
-    )
+    inverse: str | None = None
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_TYPE)] | None = None
 
 
 class RecordTypeKeys(DomainsFileModel):
     """A type of `documents.yaml.types:`."""
 
-    sections: list[str] | None = Field(
-        default=None,
-        description="the keys that are indexed, in dotted form; default: all that do not begin with `_`",
-    )
-    units: dict[str, str] = Field(
-        default_factory=dict, description="how values are shown, by the end of their key, as in `_pct`"
-    )
+    sections: list[str] | None = None
+    units: dict[str, str] = {}
 
 
 class RecordKeys(DomainsFileModel):
-    """`documents.yaml:`."""
+    """`documents.yaml:`; keys in dotted form."""
 
-    types: dict[str, RecordTypeKeys] = Field(
-        default_factory=dict, description="per type of record: `sections` and `units`"
-    )
-    skip: list[str] | None = Field(default=None, description="the keys that are not indexed as text")
-    id: str | None = Field(default=None, description="the key of a record's id, in dotted form")
-    kind: str | None = Field(default=None, description="the key of a record's type, in dotted form")
-    date: str | None = Field(default=None, description="the key of a record's date, in dotted form")
-    only_dated: bool = Field(
-        default=False,
-        description="ignore records without a date (2026-02-19, 20260219) in their file's name, as `template.yaml`",
-    )
+    types: dict[str, RecordTypeKeys] = {}
+    skip: list[str] | None = None
+    id: str | None = None
+    kind: str | None = None
+    date: str | None = None
+    only_dated: bool = False
 
 
 class DocumentsKeys(DomainsFileModel):
@@ -251,14 +226,8 @@ _Sources = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length
 class DatesKeys(DomainsFileModel):
     """`dates:`."""
 
-    created: _Sources = Field(
-        default=list(DateOrder().created),
-        description="where a note's date is looked up, first to last: names of properties, `file name`, `git`;"
-        " the time of the file is always last",
-    )
-    changed: _Sources = Field(
-        default=list(DateOrder().changed), description="the same for the date of its last change"
-    )
+    created: _Sources = list(DateOrder().created)
+    changed: _Sources = list(DateOrder().changed)
 
 
 # YAML 1.1 reads a bare `on` as true, and a bare `off` as false.
@@ -271,26 +240,72 @@ Preset = Literal["source"]
 
 
 class DomainKeys(DomainsFileModel):
-    """A domain."""
+    """A domain. Keys with an example are on the settings page, the others among the ranking options."""
+
+    path: str | None = Field(
+        default=None,
+        description="the folder that the domain owns; default: the folder of its name",
+        examples=["books/notes"],
+    )
+    legacy: bool = Field(
+        default=False,
+        description="the domain owns everything that no other domain owns, instead of a folder",
+        examples=["true"],
+    )
+    formats: Annotated[list[FormatName], Field(min_length=1)] | None = Field(
+        default=None,
+        description=f"the formats that are indexed, of {', '.join(NAMES)};"
+        f" default: {', '.join(OF_A_NEW_VAULT)}, or only md in a vault that an earlier version indexed",
+        examples=["[md, pdf, docx]"],
+    )
+    embedding: str | None = Field(
+        default=None,
+        description="the embedding model; default: the built-in one",
+        examples=["multilingual-e5-small"],
+    )
+    privacy: PrivacyKeys = Field(
+        default_factory=PrivacyKeys,
+        description="notes with these `tags`, or in these `folders` at any depth, are private: agents do not see"
+        " them, and only endpoints that are `local` get them; default: only those called `private`",
+        examples=["{tags: [secret], folders: [Diary]}"],
+    )
+    llm: Annotated[Literal["on", "off"], _Llm] = Field(
+        default="on", description="off: none of the domain's notes is sent to Claude", examples=["off"]
+    )
+    review: ReviewKeys = Field(
+        default_factory=ReviewKeys,
+        description="`promote: manual`: ticked tags are applied by `everindex tags apply`, not 5 s after your last"
+        " edit; `threshold`: the least confidence of a local proposal; default: `on_save`, 0.7 (guesses 0.5)",
+        examples=["{promote: manual, threshold: 0.8}"],
+    )
+    dates: DatesKeys = Field(
+        default_factory=DatesKeys,
+        description="where the date of a note, and that of its last change, is looked up, first to last: names of"
+        " properties, `file name`, `git`; the time of the file is always last; default: the usual names",
+        examples=["{created: [born, file name], changed: [updated, git]}"],
+    )
+    relations: Annotated[dict[str, RelationKeys], Field(max_length=_MOST_RELATIONS)] = Field(
+        default_factory=dict,
+        description="per type of links: its `inverse`, and the `name` that people read; default: the type,"
+        " with spaces",
+        examples=["{supplier: {inverse: customer, name: is supplied by}}"],
+    )
+    documents: DocumentsKeys = Field(
+        default_factory=DocumentsKeys,
+        description="how the records of YAML and JSON files are read: `types`, `skip`, `id`, `kind`, `date`,"
+        " `only_dated`; default: every key that does not begin with `_` is text",
+        examples=["{yaml: {id: _meta.id, skip: [_meta, _graph], only_dated: true}}"],
+    )
 
     preset: Preset | None = Field(
         default=None,
         description="the source document's stack; keys that you set beside it take precedence; default: none",
-    )
-    legacy: bool = Field(
-        default=False, description="the domain owns everything that no other domain owns, instead of a folder"
-    )
-    path: str | None = Field(
-        default=None, description="the folder that the domain owns; default: the folder of its name"
     )
     taxonomy: str = Field(
         default="_taxonomy.md", description="the vocabulary, relative to the domain's folder"
     )
     review_queue: str = Field(
         default="_review-queue.md", description="the review queue, relative to the domain's folder"
-    )
-    embedding: str | None = Field(
-        default=None, description="the domain's embedding model; default: the built-in one"
     )
     embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = Field(
         default=None, description="the length of a vector, which has to be the model's; default: the model's"
@@ -299,7 +314,6 @@ class DomainKeys(DomainsFileModel):
         default=Domain("", "").embedding_context,
         description="what the model reads before each passage: nothing, the note's title, or title and headings",
     )
-    dates: DatesKeys = Field(default_factory=DatesKeys)
     decay: DecayKeys = Field(default_factory=DecayKeys)
     attention: _Weight = Field(
         default=Domain("", "").attention,
@@ -330,26 +344,12 @@ class DomainKeys(DomainsFileModel):
     )
     graph: GraphKeys = Field(default_factory=GraphKeys)
     rerank: RerankKeys = Field(default_factory=RerankKeys)
-    relations: Annotated[dict[str, RelationKeys], Field(max_length=_MOST_RELATIONS)] = Field(
-        default_factory=dict, description="per type of links: `inverse` and `name`"
-    )
     import_inject_threshold: Annotated[int, _NotTruth, Field(ge=1, le=1000)] | None = Field(
         default=None,
         description="how many found files must refer to a source file, or found notes be linked with a note of a"
         " context, for it to be added; default: 2, in a context 1",
     )
     context: ContextKeys = Field(default_factory=ContextKeys)
-    privacy: PrivacyKeys = Field(default_factory=PrivacyKeys)
-    llm: Annotated[Literal["on", "off"], _Llm] = Field(
-        default="on", description="off: none of the domain's notes is sent to Claude"
-    )
-    review: ReviewKeys = Field(default_factory=ReviewKeys)
-    documents: DocumentsKeys = Field(default_factory=DocumentsKeys)
-    formats: Annotated[list[FormatName], Field(min_length=1)] | None = Field(
-        default=None,
-        description=f"the formats that are indexed, of {', '.join(NAMES)};"
-        f" default: {', '.join(OF_A_NEW_VAULT)}, or only md in a vault that an earlier version indexed",
-    )
 
 
 SECTIONS: dict[str, type[DomainsFileModel]] = {
@@ -576,6 +576,8 @@ def _reason(error: Any) -> str:
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
 """The domains of a vault without `_domains.yaml`."""
+_UNSTATED = f"{WHOLE_VAULT[0].slug}: {{legacy: true}}"
+"""The same as the file would state them."""
 
 _MOST = 1_000  # domains, each of which has its own index
 _LIMIT = 100_000  # bytes, which are parsed within seconds, whatever they contain
@@ -697,6 +699,36 @@ def _check_together(domains: Sequence[Domain], node: yaml.Node | None, name: str
             raise DomainsFileError(f"{name}:{line}: {other.slug} and {domain.slug} {what}; only one can")
 
 
+def stated(registry: Registry) -> dict[str, str]:
+    """Return what `_domains.yaml` states of each domain: `slug.key`, and the value as text."""
+    data: dict[str, Any] = yaml.safe_load(registry.source or _UNSTATED)
+    return {
+        f"{slug}.{key}": _as_text(value)
+        for slug, settings in data.items()
+        for key, value in (settings or {}).items()
+    }
+
+
+def defaults() -> dict[str, str]:
+    """Return the keys of a domain that a person may want, each with what holds where a domain does not state it."""
+    return {
+        key: str(field.description).partition("; default: ")[2] or _as_text(field.default)
+        for key, field in DomainKeys.model_fields.items()
+        if field.examples
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, dict | list):
+        flow = yaml.safe_dump(
+            value, default_flow_style=True, width=_LIMIT, allow_unicode=True, sort_keys=False
+        )
+        return str(flow).strip()
+    return str(value)
+
+
 # Compute a vault's domains as they would be with another setting; nothing is written.
 
 
@@ -732,8 +764,7 @@ def with_setting(registry: Registry, given: str) -> tuple[Domain, ...]:
 
 def _changed(registry: Registry, keys: list[str], value: str) -> str:
     """Return the text of `_domains.yaml` with a value at these keys in each domain."""
-    whole = {WHOLE_VAULT[0].slug: {"legacy": True}}
-    data: dict[str, Any] = yaml.safe_load(registry.source) if registry.source else whole
+    data: dict[str, Any] = yaml.safe_load(registry.source or _UNSTATED)
     for slug, settings in data.items():
         section = data[slug] = settings or {}
         for key in keys[:-1]:

@@ -1,7 +1,8 @@
-"""Write the tables of docs/settings.md from the code.
+"""Write the tables of docs/settings.md and docs/notes/ranking-options.md from the code.
 
 `python -m tests.settings_page` renews them: the settings of a process from `queue_config/settings.py`, and those of a
-domain from `pipelines/domains.py`. The text around the tables stays.
+domain from `pipelines/domains.py`. A setting with an example is on the first page, one without on the second, unless it
+is retired. The text around the tables stays.
 """
 
 from __future__ import annotations
@@ -9,24 +10,24 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, SecretStr
+from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from pipelines.domains import DomainKeys
-from queue_config.settings import Settings
+from queue_config.settings import RETIRED, Settings
 from tests.structure import ROOT
 
 PAGE = ROOT / "docs" / "settings.md"
+OTHERS = ROOT / "docs" / "notes" / "ranking-options.md"
 TABLE = re.compile(
-    r"(<!-- (\w+): made by `python -m tests\.settings_page` -->\n).*?(<!-- end -->\n)", re.DOTALL
+    r"(<!-- (\w+): made by `python -m tests\.settings_page` -->\n)(.*?)(<!-- end -->\n)", re.DOTALL
 )
 SIMPLE = {
-    bool: "on or off",
+    bool: "true or false",
     str: "text",
     Path: "path",
     SecretStr: "secret",
@@ -70,14 +71,12 @@ def type_name(annotation: Any, metadata: list[Any]) -> str:
 
 
 def default_of(field: FieldInfo) -> str:
-    """Return a default as it is written in a file; for none, what the description says of it."""
+    """Return what the description says of a default, else the value as it is written in a file."""
     value = field.get_default(call_default_factory=True, validated_data={})
     said = str(field.description).partition("; default: ")[2]
-    if value is PydanticUndefined:
-        return "required"
-    if isinstance(value, bool):
-        return "`on`" if value else "`off`"
-    return said if value in (None, "", [], {}) else f"`{value}`"
+    if said or value in (None, "", [], {}):
+        return said
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def cells(*texts: str) -> str:
@@ -91,39 +90,58 @@ def meaning(field: FieldInfo) -> str:
 
 
 def process_rows() -> Iterator[str]:
-    """Yield the table of the settings of a process."""
-    yield cells("setting", "type", "default", "what it does") + "|---|---|---|---|\n"
+    """Yield the table of the settings of a process that a person may want."""
+    yield cells("setting", "default", "effect", "example") + "|---|---|---|---|\n"
     for name, field in Settings.model_fields.items():
-        alias = field.validation_alias
-        plain = name.upper()
-        is_plain = isinstance(alias, AliasChoices) and plain in alias.choices
-        also = f" or `{plain}`" if is_plain else ""
-        kind = type_name(field.annotation, field.metadata)
-        yield cells(f"`{name}`<br>`EVERINDEX_{plain}`{also}", kind, default_of(field), meaning(field))
+        for example in field.examples or ():
+            yield cells(f"`{name}`", default_of(field), meaning(field), f"`{name} = {example}`")
 
 
-def domain_rows(model: type[BaseModel] = DomainKeys, prefix: str = "") -> Iterator[str]:
-    """Yield the table of the keys of a domain, those of a section with the section's name before them."""
+def domain_rows() -> Iterator[str]:
+    """Yield the table of the keys of a domain that a person may want."""
+    yield cells("key", "default", "effect", "example") + "|---|---|---|---|\n"
+    for name, field in DomainKeys.model_fields.items():
+        for example in field.examples or ():
+            yield cells(f"`{name}`", default_of(field), meaning(field), f"`{name}: {example}`")
+
+
+def other_process_rows() -> Iterator[str]:
+    """Yield the table of the other settings of a process."""
+    yield cells("setting", "type", "default", "effect") + "|---|---|---|---|\n"
+    for name, field in Settings.model_fields.items():
+        if not (field.examples or name in RETIRED):
+            kind = type_name(field.annotation, field.metadata)
+            yield cells(f"`{name}`", kind, default_of(field), meaning(field))
+
+
+def other_domain_rows(model: type[BaseModel] = DomainKeys, prefix: str = "") -> Iterator[str]:
+    """Yield the table of the other keys of a domain, those of a section with the section's name before them."""
     if not prefix:
-        yield cells("key", "type", "default", "what it does") + "|---|---|---|---|\n"
+        yield cells("key", "type", "default", "effect") + "|---|---|---|---|\n"
     for name, field in model.model_fields.items():
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from domain_rows(kind, f"{prefix}{name}.")
-        else:
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and not field.examples:
+            yield from other_domain_rows(kind, f"{prefix}{name}.")
+        elif not field.examples:
             metadata = [one for one in field.metadata if not isinstance(one, BeforeValidator)]
             yield cells(f"`{prefix}{name}`", type_name(kind, metadata), default_of(field), meaning(field))
 
 
 def render(page: str) -> str:
     """Return the page with its tables as the code says."""
-    tables = {"process": process_rows, "domain": domain_rows}
-    return TABLE.sub(lambda found: f"{found[1]}\n{''.join(tables[found[2]]())}\n{found[3]}", page)
+    tables: dict[str, Callable[[], Iterator[str]]] = {
+        "process": process_rows,
+        "domain": domain_rows,
+        "other_process": other_process_rows,
+        "other_domain": other_domain_rows,
+    }
+    return TABLE.sub(lambda found: f"{found[1]}\n{''.join(tables[found[2]]())}\n{found[4]}", page)
 
 
 def main() -> None:
-    """Renew the tables in the page."""
-    PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Renew the tables in both pages."""
+    for page in (PAGE, OTHERS):
+        page.write_text(render(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def endpoints_of(settings: Settings, model: str) -> list[EmbeddingEndpoint]:
             name=one.called,
             url=one.url,
             model=one.model,
-            kind=one.kind,
+            kind=one.protocol,
             key=one.key.get_secret_value() if one.key else "",
             local=one.local,
             usd_per_million_tokens=one.price,

@@ -458,7 +458,7 @@ class Resources:
             partial(self._agree_on_probes, model),
             partial(self.stores.of, EndpointUses),
             self.problems,
-            self.settings.embedding_usd_a_day,
+            self.settings.endpoints_usd_a_day,
         )
         return RemoteEmbedder(info, endpoints_of(self.settings, model), books)
 

@@ -109,7 +109,7 @@ class TaggingContext:
             max_bytes=settings.max_note_bytes,
             local=lambda: self._local(domain, vocabulary, cache),
             haiku=self._claude(),
-            budget=propose.Budget(settings.tag_notes_a_day, settings.tag_usd_a_day),
+            budget=propose.Budget(settings.claude_notes_a_day, settings.claude_usd_a_day),
         )
 
     def reviewing(self, domain: Domain, *, apply: bool) -> review.ReviewContext:

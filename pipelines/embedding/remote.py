@@ -361,7 +361,7 @@ class RemoteEmbedder:
             return True
         now = datetime.now(UTC)
         midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-        limit = EndpointError("the day's limit is reached (the setting `embedding_usd_a_day`)")
+        limit = EndpointError("the day's limit is reached (the setting `usd_a_day`)")
         self._shut(link, limit, (midnight - now).total_seconds())
         return False
 

@@ -453,13 +453,17 @@ def _print_plain(lines: list[str]) -> None:
 @port_option
 @json_option
 def config(vault: Path | None, state: Path | None, port: int | None, *, as_json: bool) -> None:
-    """Print each setting, its value and where it came from."""
+    """Print the settings, their values and where these came from.
+
+    Rare ones are shown where they are set. `*.KEY` holds for each domain that does not state the key.
+    """
     from queue_config.settings import provenance  # noqa: PLC0415
     from service.cli.render import print_config  # noqa: PLC0415
 
     given = options_given(vault, state, port)
     rows = provenance(settings_of(given), given)
     rows |= _in_force(given, rows)
+    rows |= _of_domains(Path(rows["vault"][0]) if rows["vault"][1] != "default" else None)
     if as_json:
         print_json({name: {"value": value, "from": origin} for name, (value, origin) in rows.items()})
     else:
@@ -482,3 +486,19 @@ def _in_force(given: dict[str, Any], rows: dict[str, tuple[str, str]]) -> dict[s
     service = running(place.state)
     port = {"port": (str(service.port), "running")} if service and "port" not in given else {}
     return {"vault": (str(place.root), origin), "state": (str(place.state), rows["state"][1])} | port
+
+
+def _of_domains(root: Path | None) -> dict[str, tuple[str, str]]:
+    """Return the keys of a vault's domains: the defaults, and what `_domains.yaml` states."""
+    from pipelines import domains  # noqa: PLC0415 - help has to be instant
+
+    rows = {f"*.{key}": (value, "default") for key, value in domains.defaults().items()}
+    try:
+        registry = domains.load(root.expanduser()) if root else None
+    except EverindexError as error:
+        err.say(f"warning: {error}", "yellow")
+        return rows
+    if registry is None:
+        return rows
+    origin = domains.DOMAINS_FILE if registry.source else "default"
+    return rows | {name: (value, origin) for name, value in domains.stated(registry).items()}

@@ -139,17 +139,17 @@ def settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigurationError(f"settings: {explain(error, given)}") from error
     except SettingsFileError as error:
         raise ConfigurationError(str(error)) from error
-    _warn_of_old_names()
+    _warn_of_outdated()
     return settings
 
 
 @cache
-def _warn_of_old_names() -> None:
-    """Warn on standard error, once per process, about settings under their former names."""
-    from queue_config.settings import old_names  # noqa: PLC0415
+def _warn_of_outdated() -> None:
+    """Warn on standard error, once per process, about settings that are renamed or none any more."""
+    from queue_config.settings import outdated  # noqa: PLC0415
     from service.cli.console import err  # noqa: PLC0415
 
-    for warning in old_names():
+    for warning in outdated():
         err.say(f"warning: {warning}", "yellow")
 
 

@@ -203,7 +203,7 @@ class Facts(Collector):
         spend = GaugeMetricFamily("everindex_spend_today_dollars", "Spent on proposals since midnight, UTC.")
         spend.add_metric([], dollars)
         limit = GaugeMetricFamily("everindex_spend_limit_dollars", "Daily limit on spending for proposals.")
-        limit.add_metric([], self._operations.resources.settings.tag_usd_a_day)
+        limit.add_metric([], self._operations.resources.settings.claude_usd_a_day)
         sent = GaugeMetricFamily(
             "everindex_notes_sent_today", "Notes sent to a paid proposer since midnight, UTC."
         )
@@ -233,7 +233,7 @@ class Facts(Collector):
             requests.add_metric([name, "failed"], failed)
             texts.add_metric([name, one.model, "first" if one.is_first else "fallback"], one.use.texts)
         spend.add_metric([], sum(one.use.dollars for one in today))
-        limit.add_metric([], self._operations.resources.settings.embedding_usd_a_day)
+        limit.add_metric([], self._operations.resources.settings.endpoints_usd_a_day)
         yield from (requests, texts, spend, limit)
 
     def _processes(self) -> Iterator[Metric]:

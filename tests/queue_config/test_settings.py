@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from queue_config.folders import config_file, state_home
-from queue_config.settings import Settings, explain, old_names, provenance
+from queue_config.settings import (
+    NOTES_A_DOLLAR,
+    OLD_NAMES,
+    RETIRED,
+    Settings,
+    explain,
+    outdated,
+    provenance,
+    unknown_variables,
+)
 
 PLAIN = ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL")
 """The names that are read without the prefix, too."""
@@ -91,27 +101,74 @@ def test_a_setting_with_a_plain_name_has_the_same_precedence_and_its_prefixed_na
 @pytest.mark.parametrize("part", ["target", "overlap"])
 def test_a_setting_of_words_is_read_under_its_former_name_too_with_a_warning(monkeypatch, part):
     new, old = f"chunk_{part}_words", f"chunk_{part}_tokens"
-    assert old_names() == []
+    assert outdated() == []
     toml(f"{old} = 40")
     assert getattr(Settings(), new) == 40
-    assert old_names() == [f"{old} is now called {new}; the old name works until the next minor version"]
+    assert outdated() == [f"{old} is now called {new}; the old name works until the next minor version"]
     toml(f"{new} = 41")
-    assert (getattr(Settings(), new), old_names()) == (41, [])
+    assert (getattr(Settings(), new), outdated()) == (41, [])
     monkeypatch.setenv(f"EVERINDEX_{old.upper()}", "42")
     assert getattr(Settings(), new) == 42
     assert origin(Settings(), new) == "environment"
-    assert [line.split()[0] for line in old_names()] == [f"EVERINDEX_{old.upper()}"]
+    assert [line.split()[0] for line in outdated()] == [f"EVERINDEX_{old.upper()}"]
     monkeypatch.setenv(f"EVERINDEX_{new.upper()}", "43")
     assert getattr(Settings(), new) == 43
     assert getattr(Settings(**{new: 44}), new) == 44
     assert getattr(Settings(**{old: 45}), new) == 45
 
 
-def test_a_command_warns_of_a_former_name_once(vault):
-    environment = {**os.environ, "EVERINDEX_CHUNK_TARGET_TOKENS": "40"}
+USED = {
+    "embedding_usd_a_day": 2.0,
+    "tag_usd_a_day": 3.0,
+    "tag_notes_a_day": 50,
+    "embedding_context": "title",
+    "settle_seconds": 1.5,
+    "reconcile_seconds": 60.0,
+    "history_rows": 500,
+}
+
+
+@pytest.mark.parametrize("name", RETIRED)
+def test_what_is_no_longer_a_setting_works_with_a_warning_that_says_what_to_do(monkeypatch, name):
+    toml(f"{name} = {json.dumps(USED[name])}")
+    assert getattr(Settings(), name) == USED[name]
+    advice = f"is no longer a setting and works until the next minor version: {RETIRED[name]}"
+    assert outdated() == [f"{name} {advice}"]
+    assert provenance(Settings(), {})[name] == (str(USED[name]), str(config_file()))
+    toml("")
+    monkeypatch.setenv(f"EVERINDEX_{name.upper()}", str(USED[name]))
+    assert getattr(Settings(), name) == USED[name]
+    assert outdated() == [f"EVERINDEX_{name.upper()} {advice}"]
+
+
+def test_one_setting_limits_what_a_day_costs():
+    found = Settings(usd_a_day=0.5)
+    assert (found.endpoints_usd_a_day, found.claude_usd_a_day) == (0.5, 0.5)
+    assert found.claude_notes_a_day == NOTES_A_DOLLAR / 2
+    before = Settings()
+    assert (before.endpoints_usd_a_day, before.claude_usd_a_day, before.claude_notes_a_day) == (1, 1, 200)
+
+
+def test_the_limits_of_before_hold_until_they_are_removed():
+    found = Settings(usd_a_day=9, embedding_usd_a_day=0, tag_usd_a_day=3, tag_notes_a_day=0)
+    assert (found.endpoints_usd_a_day, found.claude_usd_a_day, found.claude_notes_a_day) == (0, 3, 0)
+
+
+def test_a_command_warns_of_what_is_renamed_or_none_any_more_once(vault):
+    environment = {**os.environ, "EVERINDEX_CHUNK_TARGET_TOKENS": "40", "EVERINDEX_SETTLE_SECONDS": "1"}
     command = [sys.executable, "-m", "service.cli", "config", "--vault", vault]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stderr.count("is now called chunk_target_words") == 1
+    assert done.stderr.count("EVERINDEX_SETTLE_SECONDS is no longer a setting") == 1
+
+
+@pytest.mark.parametrize("typed", ["setle_seconds", "chunk_target_token"])
+def test_what_is_no_longer_a_setting_is_suggested_to_no_one(monkeypatch, typed):
+    toml(f"{typed} = 1")
+    assert all(f"did you mean {old}" not in explained() for old in (*RETIRED, *OLD_NAMES.values()))
+    monkeypatch.setenv(f"EVERINDEX_{typed.upper()}", "1")
+    (said,) = unknown_variables()
+    assert all(old.upper() not in said.partition("; ")[2] for old in (*RETIRED, *OLD_NAMES.values()))
 
 
 def test_other_settings_are_not_read_from_plain_names(monkeypatch):
@@ -122,9 +179,9 @@ def test_other_settings_are_not_read_from_plain_names(monkeypatch):
 
 def test_sources_are_merged_setting_by_setting(monkeypatch):
     toml('port = 1111\ndomain = "garden"')
-    monkeypatch.setenv("EVERINDEX_SETTLE_SECONDS", "1.5")
+    monkeypatch.setenv("EVERINDEX_HISTORY_DAYS", "1.5")
     found = Settings(port=3333)
-    assert (found.port, found.domain, found.settle_seconds) == (3333, "garden", 1.5)
+    assert (found.port, found.domain, found.history_days) == (3333, "garden", 1.5)
 
 
 def test_configuration_and_state_lie_in_the_xdg_folders(monkeypatch, tmp_path):
@@ -142,8 +199,16 @@ def test_a_setting_that_is_on_or_off_is_shown_as_that():
     assert provenance(Settings(), {})["attention"][0] == "off"
 
 
-def test_provenance_names_every_setting():
-    assert list(provenance(Settings(), {})) == list(Settings.model_fields)
+def test_the_settings_that_a_person_may_want_are_shown_and_others_where_they_are_set():
+    wanted = [name for name, field in Settings.model_fields.items() if field.examples]
+    assert list(provenance(Settings(), {})) == wanted
+    toml("chunk_target_words = 40")
+    assert list(provenance(Settings(), {})) == [*wanted, "chunk_target_words"]
+    assert list(provenance(Settings(domain="a"), {"domain": "a"})) == [
+        *wanted,
+        "domain",
+        "chunk_target_words",
+    ]
 
 
 def test_a_secret_is_only_ever_shown_as_set_or_not_set(monkeypatch):
@@ -159,7 +224,7 @@ def test_a_setting_that_is_not_set_is_shown_as_what_holds_then():
     shown = {name: value for name, (value, _) in provenance(Settings(), {}).items()}
     assert "None" not in shown.values()
     assert all(shown.values())
-    assert (shown["domain"], shown["tag_model"]) == ("all", "the newest Haiku")
+    assert (shown["inbox"], shown["tag_model"]) == ("none, they cannot", "the newest Haiku")
 
 
 def test_every_setting_says_what_it_is_for():
@@ -469,3 +534,20 @@ def test_invalid_endpoints_are_explained_without_their_secrets(monkeypatch, give
 def test_an_unknown_price_counts_as_the_highest(own, price):
     (one,) = Settings(endpoints=[{"url": "https://x/v1", "model": "m"} | own]).endpoints
     assert one.price == price
+
+
+@pytest.mark.parametrize(
+    ("own", "protocol"),
+    [
+        ({"url": "http://localhost:11434"}, "ollama"),
+        ({"url": "http://localhost:11434/"}, "ollama"),
+        ({"url": "http://localhost:11434/v1"}, "openai"),
+        ({"url": "http://localhost:11434", "kind": "openai"}, "openai"),
+        ({"url": "http://localhost:8080"}, "openai"),
+        ({"url": "https://api.openai.com/v1"}, "openai"),
+        ({"url": "http://localhost:8080", "kind": "ollama"}, "ollama"),
+    ],
+)
+def test_the_protocol_of_an_endpoint_is_known_by_its_address_unless_it_is_given(own, protocol):
+    (one,) = Settings(endpoints=[{"model": "m"} | own]).endpoints
+    assert one.protocol == protocol

@@ -580,7 +580,7 @@ def test_at_the_days_limit_only_what_is_free_embeds(stack, ledger, clock, server
     ledger.spendable = False
     assert same(embedder.encode_documents(TEXTS))
     assert not set(TEXTS) & set(server.texts)
-    assert "the day's limit is reached (the setting `embedding_usd_a_day`)" in ledger.problems["paid"]
+    assert "the day's limit is reached (the setting `usd_a_day`)" in ledger.problems["paid"]
     assert "again at 00:00:0" in ledger.problems["paid"]
 
 

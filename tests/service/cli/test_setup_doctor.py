@@ -96,13 +96,11 @@ def diagnose(root, *options):
 
 
 def test_a_variable_that_is_a_misspelled_setting(place, monkeypatch):
-    monkeypatch.setenv("EVERINDEX_SETLE_SECONDS", "1")
-    monkeypatch.setenv("EVERINDEX_SETTLE_SECONDS", "1")
+    monkeypatch.setenv("EVERINDEX_HISTRY_DAYS", "1")
+    monkeypatch.setenv("EVERINDEX_HISTORY_DAYS", "1")
     code, found = diagnose(place.root)
     assert code == 0
-    meant = (
-        "EVERINDEX_SETLE_SECONDS is set, and there is no such setting; did you mean EVERINDEX_SETTLE_SECONDS?"
-    )
+    meant = "EVERINDEX_HISTRY_DAYS is set, and there is no such setting; did you mean EVERINDEX_HISTORY_DAYS?"
     assert found["environment"]["message"] == meant
 
 
