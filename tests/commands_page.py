@@ -31,7 +31,7 @@ def described(text: str | None) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text for a table, in which nothing is taken for Markdown or HTML."""
+    """Return a text in which nothing is taken for Markdown or HTML."""
     return (
         " ".join(text.split())
         .replace("|", "\\|")
@@ -58,11 +58,9 @@ def command_lines(name: str, command: click.Command) -> Iterator[str]:
         yield f"\n```console\n$ everindex {name} {usage}\n```\n"
     options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
     records = [param.get_help_record(context) for param in options if param.name not in EVERYWHERE]
-    rows = [
-        f"| `{record[0].replace('|', chr(92) + '|')}` | {cell(record[1])} |\n" for record in records if record
-    ]
+    rows = [f"- `{record[0]}`: {cell(record[1])}\n" for record in records if record]
     if rows:
-        yield "\n| option | |\n|---|---|\n" + "".join(rows)
+        yield "\n" + "".join(rows)
 
 
 def render() -> str:
