@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import click
@@ -31,14 +32,10 @@ def described(text: str | None) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text in which nothing is taken for Markdown or HTML."""
-    return (
-        " ".join(text.split())
-        .replace("|", "\\|")
-        .replace("<", "&lt;")
-        .replace("*", "\\*")
-        .replace("_", "\\_")
-    )
+    """Return a text in which nothing but code is taken for Markdown or HTML."""
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [re.sub(r"([|*_])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
+    return "`".join(parts)
 
 
 def command_lines(name: str, command: click.Command) -> Iterator[str]:

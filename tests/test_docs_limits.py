@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-OPERATING, NOTES = (
-    (DOCS / name).read_text(encoding="utf-8") for name in ("operating.md", "notes/limits.md")
-)
+OPERATING, NOTES = ((DOCS / name).read_text(encoding="utf-8") for name in ("operating.md", "notes/limits.md"))
 PAGE = OPERATING.partition("\n## Limits\n")[2] + NOTES
 ROW = re.compile(
     r"^\| (?P<what>.*?) \| (?P<limit>.*?) \| .*? ?\| `(?P<file>[\w/]+)\.py: (?P<name>[\w.]+)` \|$"

@@ -81,8 +81,8 @@ MINILM = Thresholds(
     # Measured in German and Chinese; the other languages in Latin letters are taken to be like German.
     foreign={"cjk": 0.78, **dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), 0.49)},
 )
-"""Measured: docs/notes/walks.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/notes/quality.md, "Is it an answer";
-`alike`: there, "What is alike"; `bands`: "Bands" there."""
+"""Measured: docs/notes/walks.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/notes/quality.md, "Is it an
+answer"; `alike`: there, "What is alike"; `bands`: "Bands" there."""
 
 _OF_ALL: tuple[Language, ...] = ("en", "de", "fr", "es", "it", "pt", "nl", "other")
 
