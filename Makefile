@@ -69,7 +69,7 @@ $(VENV)/docs: $(VENV)/installed
 
 docs: $(VENV)/docs
 	@rm -rf build/pages && mkdir -p build/pages
-	@cp -R docs *.md LICENSE build/pages
+	@cp -R docs *.md LICENSE build/pages && rm -r build/pages/docs/notes build/pages/docs/howto
 	$(BIN)/zensical build --strict --clean
 
 build/release: pyproject.toml

@@ -1,4 +1,4 @@
-"""What share of the judged notes a block of passages holds by its budget, and how fast it is, as for docs/context.md.
+"""What share of the judged notes a block of passages holds by its budget, and how fast, as for docs/notes/context.md.
 
     python -m benchmarks.context [SET ...] [--data FOLDER] [--keep FOLDER] [--questions N]
     python -m benchmarks.context --latency [--data FOLDER] [--keep FOLDER] [--questions N]

@@ -1,4 +1,4 @@
-"""How often an answerable question gets answers, and an unanswerable one gets none, as Markdown for docs/quality.md.
+"""How often answerable questions get answers and unanswerable ones none, as Markdown for docs/notes/quality.md.
 
     python -m benchmarks.match [--model NAME] [--data FOLDER] [--keep FOLDER]
 

@@ -1,4 +1,4 @@
-"""What each model is worth, and each way to rank with it: quality, time and memory, as Markdown for docs/models.md.
+"""What each model is worth, and each way to rank with it, as Markdown for docs/notes/models.md.
 
     python -m benchmarks.models [--data FOLDER] [--keep FOLDER]
 

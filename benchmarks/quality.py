@@ -1,4 +1,4 @@
-"""How good the answers are on judged sets, and what each layer adds to them, as Markdown for docs/quality.md.
+"""How good the answers are on judged sets, and what each layer adds to them, as Markdown for docs/notes/quality.md.
 
     python -m benchmarks.quality [SET ...] [--data FOLDER] [--keep FOLDER] [--context MODE] [--runs N]
     python -m benchmarks.quality --options [SET ...] [--data FOLDER] [--keep FOLDER] [--questions N]

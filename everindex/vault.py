@@ -51,7 +51,7 @@ _LOOK_SECONDS = 0.05
 
 
 class FilterOptions(TypedDict, total=False):
-    """The filters of `docs/filters.md`, as keywords.
+    """The filters of `docs/using.md`, as keywords.
 
     `properties` are those of the frontmatter: `properties={"ticker": "NVDA"}`. The notes that pass a filter in
     `without` are left out: `without={"tag": "draft"}`.
@@ -124,9 +124,7 @@ class Vault:
         from service.schemas.search import SearchAnswer, SearchRequest  # noqa: PLC0415 - importing takes longer
 
         if others := filters.keys() & SearchRequest.model_fields:
-            raise FilterError(
-                f"there is no filter {min(others)!r}; docs/filters.md names those that there are"
-            )
+            raise FilterError(f"there is no filter {min(others)!r}; docs/using.md names those that there are")
         asked = _made(SearchRequest, {**_grouped(filters), "q": question, "k": k})
         return self._client.ask(SearchAnswer, "POST", "/search", (), asked)
 

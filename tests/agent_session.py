@@ -1,7 +1,7 @@
 """A scripted session of an agent with a running service: what was sent, and what came back.
 
 `python -m tests.agent_session` holds one on a copy of the example vault, in processes of its own, and puts what was
-said into docs/agents.md.
+said into docs/notes/agent-session.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.structure import ROOT
 from tests.whole.conftest import EXAMPLES, User
 from workers.resources import Resources
 
-PAGE = ROOT / "docs" / "agents.md"
+PAGE = ROOT / "docs" / "notes" / "agent-session.md"
 BLOCK = re.compile(
     r"(<!-- session: made by `python -m tests\.agent_session` -->\n).*?(<!-- end -->\n)", re.DOTALL
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import click
@@ -31,14 +32,10 @@ def described(text: str | None) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text for a table, in which nothing is taken for Markdown or HTML."""
-    return (
-        " ".join(text.split())
-        .replace("|", "\\|")
-        .replace("<", "&lt;")
-        .replace("*", "\\*")
-        .replace("_", "\\_")
-    )
+    """Return a text in which nothing but code is taken for Markdown or HTML."""
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [re.sub(r"([|*_])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
+    return "`".join(parts)
 
 
 def command_lines(name: str, command: click.Command) -> Iterator[str]:
@@ -58,11 +55,9 @@ def command_lines(name: str, command: click.Command) -> Iterator[str]:
         yield f"\n```console\n$ everindex {name} {usage}\n```\n"
     options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
     records = [param.get_help_record(context) for param in options if param.name not in EVERYWHERE]
-    rows = [
-        f"| `{record[0].replace('|', chr(92) + '|')}` | {cell(record[1])} |\n" for record in records if record
-    ]
+    rows = [f"- `{record[0]}`: {cell(record[1])}\n" for record in records if record]
     if rows:
-        yield "\n| option | |\n|---|---|\n" + "".join(rows)
+        yield "\n" + "".join(rows)
 
 
 def render() -> str:

@@ -35,4 +35,4 @@ def test_each_command_is_there_with_its_options(name):
 
 
 def test_a_cell_shows_every_sign_as_it_is():
-    assert cell("a_b <c>\n *d* | e") == "a\\_b &lt;c> \\*d\\* \\| e"
+    assert cell("a_b <c>\n *d* | e, `_f.yaml`") == "a\\_b &lt;c> \\*d\\* \\| e, `_f.yaml`"

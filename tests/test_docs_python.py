@@ -31,7 +31,7 @@ def place(request, tmp_path_factory, monkeypatch):
 
 
 def test_the_page_has_examples_of_each_section():
-    sections = PAGE.read_text(encoding="utf-8").split("\n## ")[1:-1]
+    sections = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
     assert len(sections) == 4
     assert all(">>> " in section for section in sections)
 

@@ -1,4 +1,4 @@
-"""The commands of docs/recipes.md and the counts of the README are those of the example vault."""
+"""The commands of docs/tutorial.md and the counts of the README are those of the example vault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.whole.conftest import EXAMPLES, User
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
+PAGE = Path(__file__).parent.parent / "docs" / "tutorial.md"
 README = PAGE.parent.parent / "README.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PORT = "127.0.0.1:8741"
@@ -85,7 +85,7 @@ def test_each_reader_has_commands():
 
 
 @pytest.mark.skipif(
-    not all(map(shutil.which, ("bash", "curl", "perl"))), reason="the recipes need bash, curl and perl"
+    not all(map(shutil.which, ("bash", "curl", "perl"))), reason="the tutorial needs bash, curl and perl"
 )
 @pytest.mark.parametrize("section", [pytest.param(s, id=s.partition("\n")[0]) for s in SECTIONS])
 def test_each_command_prints_what_the_page_shows(terminal, section):

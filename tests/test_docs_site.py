@@ -15,6 +15,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "zensical.toml"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SITE = [page for page in PAGES if page.parent in (ROOT, ROOT / "docs")]
+"""The others, docs/notes and docs/howto, are for those who work on Everindex."""
+FOR_USERS = [page for page in SITE if page.parent != ROOT and page.name != "README.md"]
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
@@ -47,9 +50,22 @@ def test_the_links_of_a_page_lead_somewhere(page):
             assert anchor in anchors(file), f"{target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES])
+def test_the_files_of_the_documents_that_a_page_names_exist(page):
+    """A page of the site names a note by its path, because a link would lead out of the site."""
+    named = re.findall(r"`(docs/[\w./-]+\.\w+)`", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_site_is_short_enough_to_be_read():
+    words = sum(len(re.findall(r"\S*\w\S*", page.read_text(encoding="utf-8"))) for page in FOR_USERS)
+    assert len(FOR_USERS) <= 20
+    assert words <= 25_000
+
+
 def test_the_navigation_has_every_page_once():
     nav = list(pages_of(tomllib.loads(CONFIG.read_text(encoding="utf-8"))["project"]["nav"]))
-    assert sorted(nav) == sorted(page.relative_to(ROOT).as_posix() for page in PAGES)
+    assert sorted(nav) == sorted(page.relative_to(ROOT).as_posix() for page in SITE)
 
 
 @pytest.mark.slow
@@ -58,7 +74,7 @@ def test_the_navigation_has_every_page_once():
 )
 def test_the_site_is_built_without_a_broken_link_and_loads_nothing_from_elsewhere(tmp_path):
     shutil.copy(CONFIG, tmp_path)
-    for page in [*PAGES, ROOT / "LICENSE", *(ROOT / "docs").rglob("*.png"), *(ROOT / "docs").rglob("*.svg")]:
+    for page in [*SITE, ROOT / "LICENSE", *(ROOT / "docs").rglob("*.png"), *(ROOT / "docs").rglob("*.svg")]:
         copy = tmp_path / "build" / "pages" / page.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, copy)
@@ -71,7 +87,7 @@ def test_the_site_is_built_without_a_broken_link_and_loads_nothing_from_elsewher
     )
     assert done.returncode == 0, done.stdout + done.stderr
     built = list((tmp_path / "build" / "site").rglob("*.html"))
-    assert len(built) >= len(PAGES)
+    assert len(built) >= len(SITE)
     for file in built:
         text = file.read_text(encoding="utf-8")
         assert not LOADED.search(text), file

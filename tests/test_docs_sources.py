@@ -1,4 +1,4 @@
-"""Each row of docs/sources.md says how a described thing is here, and names tests that there are."""
+"""Each row of docs/notes/sources.md says how a described thing is here, and names tests that there are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "notes" / "sources.md").read_text(encoding="utf-8")
 SOURCES = ("000", "001", "002", "003", "004")
 HERE = re.compile(r"works(?: differently: \S|: \S| \(|\Z)|not: \S|not yet: planned\b")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")

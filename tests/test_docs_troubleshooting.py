@@ -44,7 +44,7 @@ def test_every_check_of_doctor_is_in_the_documents():
     modules = [ROOT / "service" / "usecases" / "doctor.py"]
     text = "".join(path.read_text(encoding="utf-8") for path in modules)
     checks = set(re.findall(r"\b(?:ok|warning|failure|Finding)\(\s*\"([a-z]+)\"", text))
-    table = (ROOT / "docs" / "maintenance.md").read_text(encoding="utf-8").partition("| check |")[2]
+    table = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8").partition("| check |")[2]
     named = set(re.findall(r"`([a-z]+)`", "".join(re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE))))
     assert len(checks) > 15
     assert checks <= named

@@ -1,4 +1,4 @@
-"""The arithmetic of docs/worked-example.md is that of the functions that rank an answer."""
+"""The arithmetic of docs/notes/worked-example.md is that of the functions that rank an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.model import Decay, NoteFacts
 from pipelines.search.fusion import convex_combination, reciprocal_rank_fusion
 from pipelines.search.rank import decay_weights, link_votes, most_lifted
 
-PAGE = Path(__file__).parent.parent / "docs" / "worked-example.md"
+PAGE = Path(__file__).parent.parent / "docs" / "notes" / "worked-example.md"
 ROW = re.compile(r"^\| (\w+) \| ([\d.]+(?: \| [\d.]+)*) \|$", re.MULTILINE)
 LINKS = {"Sleep": ["Journal"]}
 

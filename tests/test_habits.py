@@ -40,6 +40,12 @@ def test_the_changelog_knows_six_kinds_of_change():
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
+def test_a_version_of_the_changelog_has_at_most_ten_lines():
+    for version in read("CHANGELOG.md").split("\n## ")[1:]:
+        name, *lines = filter(None, version.splitlines())
+        assert len(lines) <= 10, name
+
+
 def test_the_hooks_check_what_make_lint_checks_and_download_nothing():
     (repository,) = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]
     assert repository["repo"] == "local"

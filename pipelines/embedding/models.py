@@ -38,7 +38,7 @@ _PREFIXES = (
 CLOSE_ENOUGH = 0.999
 """The least cosine of two vectors of a text by one model, in another precision, library or on another server."""
 QUESTIONS_KEPT = 500
-"""How many questions' vectors are kept: agents repeat them (docs/performance.md compares capacities)."""
+"""How many questions' vectors are kept: agents repeat them (docs/notes/speed.md compares capacities)."""
 _DEFAULT_WINDOW = 512
 _WORDS_ALONE_WINDOW = 256  # passages as short as those of the model for English
 _PARTS_OF_BERT = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
@@ -69,7 +69,7 @@ class ModelInfo:
 
     @property
     def passage_tokens(self) -> int:
-        """The length for which passages are cut: half of the multilingual model's window (docs/models.md)."""
+        """The length for which passages are cut: half of the multilingual model's window (docs/notes/models.md)."""
         return self.window // 2 if self.is_packed else self.window
 
     @property

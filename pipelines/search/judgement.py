@@ -1,6 +1,6 @@
 """Rate each hit of a question strong, weak or none, from all that is known about it.
 
-`match`, `answers` and `is_answer` are this rating at every door. docs/quality.md, "Is it an answer", has the
+`match`, `answers` and `is_answer` are this rating at every door. docs/notes/quality.md, "Is it an answer", has the
 measurements behind the numbers.
 """
 

@@ -81,8 +81,8 @@ MINILM = Thresholds(
     # Measured in German and Chinese; the other languages in Latin letters are taken to be like German.
     foreign={"cjk": 0.78, **dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), 0.49)},
 )
-"""Measured: docs/traversal.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/quality.md, "Is it an answer";
-`alike`: there, "What is alike"; `bands`: "Bands" there."""
+"""Measured: docs/notes/walks.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/notes/quality.md, "Is it an
+answer"; `alike`: there, "What is alike"; `bands`: "Bands" there."""
 
 _OF_ALL: tuple[Language, ...] = ("en", "de", "fr", "es", "it", "pt", "nl", "other")
 
@@ -102,7 +102,7 @@ E5_SMALL = Thresholds(
     levels=dict.fromkeys(_OF_ALL, 0.0) | {"cjk": 0.03},
     across=dict.fromkeys(_OF_ALL, -0.045) | {"cjk": -0.025},
 )
-"""Measured where MiniLM's are; `zero`: docs/models.md, "Measured"."""
+"""Measured where MiniLM's are; `zero`: docs/notes/models.md, "Measured"."""
 
 UNKNOWN = replace(MINILM, calibrated=False, alike=None)
 """The lowest thresholds known: one that is too low costs some reading, one that is too high hides every answer."""

@@ -27,7 +27,7 @@ Stop = Literal["good_enough", "no_more_links", "budget_spent", "depth"]
 
 MOST_HOPS = 4
 MOST_PER_HOP = 10_000
-"""Upper bound on the embeddings that a hop reads, for hubs of thousands of notes: docs/traversal.md, "Measured"."""
+"""Upper bound on the embeddings that a hop reads, for hubs of thousands of notes: docs/notes/walks.md, "Measured"."""
 
 
 MOST_OF_TYPES = 1_000

@@ -1,6 +1,6 @@
 """Read `_taxonomy.md`, a domain's vocabulary: tags in groups, their descriptions, their aliases, and renames.
 
-The file is a note that a person writes (docs/taxonomy.md): a heading is a group, a list item is a tag, and the list
+The file is a note that a person writes (docs/review.md): a heading is a group, a list item is a tag, and the list
 below the heading `Renames` gives the tags to rename.
 """
 

@@ -13,10 +13,10 @@ from service.schemas.search import INDEX_EXAMPLE, LONGEST_QUERY, IndexState, Loc
 DEFAULT_BUDGET = 8_000
 SMALLEST_BUDGET, LARGEST_BUDGET = 200, 200_000
 DEFAULT_COMPRESSION: CompressionMode = "none"
-"""Off, by the figures in docs/context.md."""
+"""Off, by the figures in docs/notes/context.md."""
 
 DEFAULT_ORDER: Order = "relevance"
-"""By the figures in docs/context.md, too."""
+"""By the figures in docs/notes/context.md, too."""
 
 _MOST_FILTERS = 50
 

@@ -1,4 +1,4 @@
-"""The table of docs/models.md compares what it says that it compares."""
+"""The table of docs/notes/models.md compares what it says that it compares."""
 
 from __future__ import annotations
 

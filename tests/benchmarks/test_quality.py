@@ -1,4 +1,4 @@
-"""The tables of docs/quality.md say what was measured."""
+"""The tables of docs/notes/quality.md say what was measured."""
 
 from __future__ import annotations
 

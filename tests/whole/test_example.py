@@ -16,7 +16,7 @@ from pipelines.vault.files import is_note
 from .conftest import EXAMPLES
 
 README = (EXAMPLES.parents[1] / "README.md").read_text(encoding="utf-8")
-FILTERS_PAGE = (EXAMPLES.parents[1] / "docs/filters.md").read_text(encoding="utf-8")
+FILTERS_PAGE = (EXAMPLES.parents[1] / "docs/using.md").read_text(encoding="utf-8")
 IDENTIFIERS = {
     "E4042-B": "learning/Error Codes.md",
     "ERR_SOCKET_TIMEOUT": "learning/Incident - The Slow Tuesday.md",
@@ -185,7 +185,7 @@ def test_the_names_that_the_docs_give_find_what_they_say(example, typed, path):
 
 
 def test_every_filter_that_the_docs_give_lets_notes_of_the_example_vault_pass(example):
-    rows = re.findall(r"^\| `[^|]*\|[^|]*\|[^|]*\| `([^`=]+)=([^`]+)` \|$", FILTERS_PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `[^|]*\|[^|]*\|[^|]*\|[^|]*\| `([^`=]+)=([^`]+)` \|$", FILTERS_PAGE, re.MULTILINE)
     assert len(rows) == 16
     for name, value in rows:
         if name == "scope":

@@ -67,7 +67,7 @@ def test_the_taxonomies_of_the_example_are_valid(path):
 
 
 def test_the_example_in_the_documentation_is_valid():
-    page = (ROOT / "docs" / "taxonomy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
     taxonomy = parse(page.split("```markdown\n")[1].split("```")[0])
     assert [(entry.tag, entry.status) for entry in taxonomy.entries][-1] == ("dcf", "retired")
     assert len(taxonomy.renames) == 1

@@ -241,7 +241,7 @@ def test_the_size_of_every_database_and_its_log_is_there(asked):
 
 
 def test_every_metric_is_documented(asked):
-    documented = set(re.findall(r"`(everindex_\w+)`", (DOCS / "metrics.md").read_text(encoding="utf-8")))
+    documented = set(re.findall(r"`(everindex_\w+)`", (DOCS / "operating.md").read_text(encoding="utf-8")))
     assert documented == set(re.findall(r"# TYPE (\S+) ", asked.get("/metrics").text))
 
 
