@@ -308,9 +308,17 @@ def _end_with_state(settings: Settings) -> None:
 @click.option(
     "--print", "only_print", is_flag=True, help="Open nothing; print the address and a link that signs in."
 )
-def open_page(vault: Path | None, state: Path | None, *, only_print: bool) -> None:
+@click.option(
+    "--phone", is_flag=True, help="Open it on a phone in the same network, by a QR code, until Ctrl-C."
+)
+def open_page(vault: Path | None, state: Path | None, *, only_print: bool, phone: bool) -> None:
     """Open the page in the browser, signed in."""
     service = need_service(options_given(vault, state))
+    if phone:
+        from service.cli.phone import open_on_phone  # noqa: PLC0415 - help has to be instant
+
+        open_on_phone(service)
+        return
     if not only_print:
         show_page(service)
         return
