@@ -120,7 +120,7 @@ def _no_token(request: Request, *, slowed: bool) -> Response:
         why = "Too many wrong tokens were tried. Wait a minute, or run `everindex open` on that machine."
         status, title, headers = 429, "Wait a minute", {"Retry-After": f"{TRIES_SECONDS:.0f}"}
     else:
-        why = "`everindex token` prints the token of this vault. Copy the whole line."
+        why = "Copy the whole line, and try again; or run `everindex open` on that machine."
         status, title, headers = 401, "That is not the token", {}
     if not wants_page(request.scope):
         return problem(request.scope, status, why, headers)
