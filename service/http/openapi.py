@@ -206,10 +206,11 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
 
 def _name(operation: str, described: dict[str, Any]) -> None:
     """Give an operation its tag, its id, and the filters that it takes."""
-    tag, described["operationId"] = _NAMED[operation]
-    described["tags"] = [tag]
+    if operation in _NAMED:
+        tag, described["operationId"] = _NAMED[operation]
+        described["tags"] = [tag]
     # The first sentence: FastAPI makes a summary of the function's name.
-    described["summary"] = described["description"].partition("\n")[0].rstrip(".")
+    described["summary"] = described.get("description", "").partition("\n")[0].rstrip(".")
     if operation in _BODIES:
         described["requestBody"]["content"]["application/json"]["example"] = _BODIES[operation]
     if operation in _FILTERED:

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.errors import ConfigurationError, EverindexError, ServiceError
 from queue_config.settings import Settings
-from service.cli import phone as command
+from service.cli import run as command
 from service.http import auth, phone
 from service.runtime.client import Service, read_token
 from service.runtime.sockets import check_local, lan_address
@@ -229,7 +229,7 @@ def test_only_a_program_with_the_token_opens_the_address_and_only_a_private_one(
 
 
 def test_the_command_says_what_it_opens_before_it_shows_the_code(service, monkeypatch, capsys):
-    monkeypatch.setattr(command, "lan_address", lambda: NEAR)
+    monkeypatch.setattr("service.runtime.sockets.lan_address", lambda: NEAR)
     monkeypatch.setattr(auth, "PHONE_CODE_SECONDS", 0.3)
     command.open_on_phone(service)
     said = capsys.readouterr().out
