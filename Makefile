@@ -15,11 +15,17 @@ PORT ?=
 .PHONY: up install dev test quick coverage lint bench docs release clean
 .DEFAULT_GOAL := up
 
+# On Linux, PyPI's build of torch brings 3 GB for NVIDIA's GPUs. Without one, PyTorch's own index is asked for the build
+# for CPUs, once and for that package alone; where it cannot be reached, pip takes PyPI's below.
+CPU_TORCH := https://download.pytorch.org/whl/cpu
+
 # pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
 $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV) (1.5 to 5 GB, some minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	@[ "$$(uname)" != Linux ] || command -v nvidia-smi >/dev/null || $(BIN)/pip install --quiet --no-deps --retries 0 \
+	  --timeout 5 --index-url $(CPU_TORCH) "$$(grep -o 'torch==[0-9.]*' pyproject.toml)" >/dev/null 2>&1 || true
 	@$(BIN)/pip install --quiet --editable '.[all]'
 	@$(BIN)/python -m compileall -q everindex service workers pipelines queue_config
 	@touch $@

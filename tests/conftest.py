@@ -81,6 +81,7 @@ SLOW = (
     "service/http/test_attacks.py",
     "service/http/test_limits.py",
     "service/http/test_openapi.py",
+    "service/http/test_phone.py",
     "service/http/test_second_user.py",
     "service/mcp",
     "service/runtime/test_client.py",

@@ -65,7 +65,7 @@ def _as_parameters(body: BaseModel) -> tuple[list[tuple[str, str]], dict[str, An
 
 def _why_behind(resources: Resources) -> str:
     if is_watched(resources.place.state):
-        return "the query worker is being started again; until then, what is saved now may be missing"
+        return "Everindex starts just now; until its query worker answers, what is saved now may be missing"
     return "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
 
 

@@ -1,8 +1,9 @@
-"""The progress bar of a first index: words, then meaning, with rate and time left."""
+"""The progress of a first index: words, then meaning, with rate and time left; as bars, or as lines in a file."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,11 +13,20 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from pipelines.model import Counts
 from service.usecases.text import counted
 
+_LINE_SECONDS = 10.0
+
 
 class IndexProgress:
-    """Shows how much is indexed. Use it as a context manager."""
+    """Shows how much is indexed. Use it as a context manager.
 
-    def __init__(self, console: Console) -> None:
+    What is no terminal gets a line every ten seconds, one when all words are indexed, and one when all is.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._lines = not console.is_terminal
+        self._said_at = -_LINE_SECONDS
+        self._said = ""
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -32,12 +42,15 @@ class IndexProgress:
         self._was_drawn = False
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if not self._lines:
+            self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._lines:
+            return
         if self._was_drawn:
             self._progress.stop()
             return
@@ -66,11 +79,14 @@ class IndexProgress:
         )
 
     def _draw(self, notes: int, pending: int, chunks: int, vectors_pending: int) -> None:
+        done = chunks - vectors_pending
+        if self._lines:
+            self._say(notes, pending, chunks, done)
+            return
         self._was_drawn = True
         self._progress.update(
             self._words, total=notes + pending, completed=notes, detail=counted(notes, "note")
         )
-        done = chunks - vectors_pending
         if self._started is None:
             self._started = (time.monotonic(), done)
         since, before = self._started
@@ -79,3 +95,21 @@ class IndexProgress:
         self._progress.update(
             self._meaning, total=chunks, completed=done, detail=counted(done, "passage") + speed
         )
+
+    def _say(self, notes: int, pending: int, chunks: int, done: int) -> None:
+        if pending:
+            stage, line = "words", f"words: {notes:,} of {counted(notes + pending, 'note')}"
+        elif done < chunks:
+            stage = "meaning"
+            line = (
+                f"words are done: {counted(notes, 'note')}; meaning: {done:,} of {counted(chunks, 'passage')}"
+            )
+        elif notes:
+            found = f"{counted(notes, 'note')}, {counted(done, 'passage')}"
+            stage, line = "done", f"words and meaning are done: {found}"
+        else:
+            stage, line = "start", "listing the files of the vault"
+        if stage == self._said and (stage == "done" or self._clock() - self._said_at < _LINE_SECONDS):
+            return
+        self._said, self._said_at = stage, self._clock()
+        self._console.print(line, soft_wrap=True)

@@ -239,6 +239,16 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
         console.print(Text(chunk["text"]))
 
 
+_SOON_SECONDS = 60
+
+
+def _pending(count: int, oldest: float) -> str:
+    """Say that notes are being read, or that they wait, where it takes longer than reading does."""
+    if oldest > _SOON_SECONDS:
+        return counted(count, "note waits", "notes wait")
+    return counted(count, "note is being read", "notes are being read")
+
+
 def print_status(
     console: Console, facts: dict[str, Any], parked: list[dict[str, str]], behind: str | None = None
 ) -> None:
@@ -249,7 +259,7 @@ def print_status(
     _print_domains(console, facts["domains"])
     if facts["pending"]:
         console.print(
-            f"{counted(facts['pending'], 'note waits', 'notes wait')}, the oldest for {facts['oldest_pending_s']} s"
+            f"{_pending(facts['pending'], facts['oldest_pending_s'])}, the oldest for {facts['oldest_pending_s']} s"
         )
     if facts["vectors_pending"]:
         left = [d["seconds_left"] for d in facts["domains"].values() if d["seconds_left"]]

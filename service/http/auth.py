@@ -8,6 +8,7 @@ import json
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pipelines.vault.atomic import write_atomic
 from queue_config.secrets import write_secret
-from service.http.errors import SIGNED_IN, problem
+from service.http.errors import AT_PHONE, SIGNED_IN, problem
 from service.runtime.client import PROOF_PATH, proof
 from workers.vault_paths import cannot_be_written
 
@@ -27,7 +28,15 @@ from workers.vault_paths import cannot_be_written
 
 SESSION_SECONDS = 7 * 24 * 3600
 CODE_SECONDS = 60.0
+PHONE_CODE_SECONDS = 120.0
+# A code for a phone may have to be typed: no letter that resembles a digit, and 49 bits, of which a network can try
+# some millions in two minutes.
+_TYPED = "abcdefghjkmnpqrstuvwxyz23456789"
+_TYPED_LENGTH = 10
 _MOST_SESSIONS = 1_000
+# Of wrong tokens typed into the sign-in page: more are refused unread until the first is a minute old.
+MOST_TRIES = 5
+TRIES_SECONDS = 60.0
 # The browser opens a file, so that the process list shows the file's path but not the code.
 _PAGE = """\
 <!doctype html>
@@ -45,6 +54,67 @@ class Code:
 
     made_at: float
     page: Path | None
+
+
+class Phone:
+    """Lets phones in at one more address of this machine, while `everindex open --phone` runs.
+
+    Only a session that began at this address counts there, it counts nowhere else, and it ends with the command. The
+    network is not encrypted: what was overheard on it must be worth nothing afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: set[str] = set()
+        self._code = ""
+        self._code_until = 0.0
+        self.address: tuple[str, int] | None = None
+        self.last_seen = 0.0
+        """When a signed-in request came last, or the address was opened (`time.monotonic`)."""
+
+    def open(self, address: tuple[str, int]) -> str:
+        """Let phones in at an address; return the code for `/open/<code>`, valid once, for two minutes."""
+        with self._lock:
+            self.address, self.last_seen = address, time.monotonic()
+            self._code = "".join(secrets.choice(_TYPED) for _ in range(_TYPED_LENGTH))
+            self._code_until = self.last_seen + PHONE_CODE_SECONDS
+            return self._code
+
+    def close(self) -> None:
+        """Let no phone in, and end the sessions of those that were."""
+        with self._lock:
+            self.address, self._code = None, ""
+            self._sessions.clear()
+
+    def waits(self) -> bool:
+        """Return whether the code can still be used."""
+        return bool(self._code) and time.monotonic() < self._code_until
+
+    def has_sessions(self) -> bool:
+        """Return whether a phone is signed in."""
+        return bool(self._sessions)
+
+    def redeem(self, code: str, hashed: str) -> bool:
+        """Take the code, and remember the session with this HMAC; return whether the code was right."""
+        with self._lock:
+            if not (self.waits() and hmac.compare_digest(code.encode(), self._code.encode())):
+                return False
+            self._code, self.last_seen = "", time.monotonic()
+            self._sessions.add(hashed)
+        return True
+
+    def knows(self, shown: set[str]) -> bool:
+        """Return whether one of these is the HMAC of a session that began here."""
+        with self._lock:
+            if not shown & self._sessions:
+                return False
+            self.last_seen = time.monotonic()
+        return True
+
+    def sign_out(self, shown: set[str]) -> None:
+        """End sessions."""
+        with self._lock:
+            self._sessions -= shown
 
 
 class Sessions:
@@ -65,6 +135,8 @@ class Sessions:
         self._lock = threading.Lock()
         self._known: tuple[tuple[int, int], dict[str, float]] | None = None
         self._codes: dict[str, Code] = {}
+        self._wrong: deque[float] = deque(maxlen=MOST_TRIES)
+        self.phone = Phone()
         for page in state.glob(f"{self._pages}*.html"):  # left by a process that was killed
             page.unlink(missing_ok=True)
 
@@ -101,6 +173,35 @@ class Sessions:
             return None
         if found.page:
             found.page.unlink(missing_ok=True)
+        return self._new_session()
+
+    def redeem_at_phone(self, code: str) -> str | None:
+        """Take the code of a phone and return the value of a new session's cookie, or None."""
+        value = secrets.token_urlsafe(32)
+        return value if self.phone.redeem(code, self._hashed(value)) else None
+
+    def redeem_token(self, given: str) -> str | None:
+        """Return the value of a new session's cookie for the token, or None for another, or while it is slowed down.
+
+        Raises StateError.
+        """
+        with self._lock:
+            if self._is_slowed():
+                return None
+            if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+                self._wrong.append(time.monotonic())
+                return None
+        return self._new_session()
+
+    def is_slowed(self) -> bool:
+        """Return whether so many wrong tokens were typed that the next is not even compared."""
+        with self._lock:
+            return self._is_slowed()
+
+    def _is_slowed(self) -> bool:
+        return len(self._wrong) == MOST_TRIES and time.monotonic() - self._wrong[0] < TRIES_SECONDS
+
+    def _new_session(self) -> str:
         value = secrets.token_urlsafe(32)
         with self._lock:
             self._write(self._read() | {self._hashed(value): time.time() + SESSION_SECONDS})
@@ -126,6 +227,7 @@ class Sessions:
 
     def sign_out(self, headers: Headers) -> None:
         """End the session of a request; its cookie is no longer valid. Raises StateError."""
+        self.phone.sign_out(self._shown(headers))
         with self._lock:
             known = self._read()
             lasting = {one: end for one, end in known.items() if one not in self._shown(headers)}
@@ -135,6 +237,10 @@ class Sessions:
     def knows(self, headers: Headers) -> bool:
         """Return whether a request has the token or the cookie of a session."""
         return self.knows_program(headers) or self._knows_browser(headers)
+
+    def knows_phone(self, headers: Headers) -> bool:
+        """Return whether a request has the cookie of a session that began at the address of phones."""
+        return self.phone.knows(self._shown(headers))
 
     def _knows_browser(self, headers: Headers) -> bool:
         shown = self._shown(headers)
@@ -188,6 +294,8 @@ _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _DEFAULT_PORT = 80
 # The style sheet and icon of the page that says how to sign in; neither is secret.
 _OPEN = frozenset({"/health", "/static/style.css", "/static/icon.svg"})
+SIGN_IN = "/sign-in"
+"""Takes the form of the sign-in page, the only write that is no JSON: no script runs there."""
 _SITE = "sec-fetch-site"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _POLICY = (
@@ -207,11 +315,16 @@ _HEADERS = {
 }
 
 
+# With "no-referrer" a browser sends the form with `Origin: null`, which says nothing about where it comes from.
+FORM_HEADERS = {"Referrer-Policy": "same-origin"}
+
+
 class Guard:
     """ASGI middleware: Host and Origin must be the server's own; all but `/health` needs the token or cookie.
 
-    The server's own are the loopback names with its port, and `names`: hosts exactly as a client sends them. The
-    request's state has `signed_in`: whether the request had the token or cookie.
+    The server's own are the loopback names with its port, and `names`: hosts exactly as a client sends them. At the
+    address of phones it is that address alone, and only a phone's cookie counts there. The request's state has
+    `signed_in`: whether the request had the token or cookie; and `at_phone`: whether it came to that address.
     """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, port: int, names: Sequence[str] = ()) -> None:
@@ -233,15 +346,18 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})  # there are no web sockets to serve
             return
         headers = Headers(scope=scope)
-        signed_in = scope.setdefault("state", {})[SIGNED_IN] = self._sessions.knows(headers)
-        if headers.getlist("host") not in [[host] for host in self._hosts]:
+        hosts, origins = self._own_names(scope, headers)
+        signed_in = scope["state"][SIGNED_IN]
+        if headers.getlist("host") not in [[host] for host in hosts]:
             response: ASGIApp = problem(scope, 403, "this Host is not served")
-        elif not self._origins.issuperset(headers.getlist("origin")):
+        elif not origins.issuperset(headers.getlist("origin")):
             response = problem(scope, 403, "requests from this Origin are refused")
         elif not _from_here(scope["method"], headers):
             response = problem(scope, 403, "requests from another site are refused")
         elif scope["path"].startswith(PROOF_PATH):
             response = self._prove(scope)
+        elif scope["path"] == SIGN_IN:
+            response = self._refused_token(scope, headers) or self._app
         elif not (signed_in or _is_open(scope["path"])):
             response = _unauthorised(scope)
         elif scope["method"] not in _SAFE:
@@ -250,6 +366,18 @@ class Guard:
             response = self._app
         await response(scope, receive, _with_headers(send))
 
+    def _own_names(self, scope: Scope, headers: Headers) -> tuple[set[str], set[str]]:
+        """Return the Host and Origin that a request may have; note in its state where it came, and if signed in."""
+        phone = self._sessions.phone.address
+        at_phone = phone is not None and tuple(scope["server"]) == phone
+        signed_in = self._sessions.knows_phone(headers) if at_phone else self._sessions.knows(headers)
+        scope.setdefault("state", {}).update({SIGNED_IN: signed_in, AT_PHONE: at_phone})
+        if phone is None or not at_phone:
+            return self._hosts, self._origins
+        address, port = phone
+        hosts = {f"{address}:{port}", *([address] if port == _DEFAULT_PORT else [])}
+        return hosts, {f"http://{host}" for host in hosts}
+
     def _prove(self, scope: Scope) -> ASGIApp:
         """Prove to a program, before it sends the token, that this is its vault's service."""
         host, port = scope["server"]
@@ -257,6 +385,20 @@ class Guard:
         if proven is None or scope["method"] != "GET":
             return problem(scope, 404, "a proof is asked for with GET, and a number of 32 hexadecimal digits")
         return PlainTextResponse(proven)
+
+    def _refused_token(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        """Return a refusal for a token that a form sends, else None: it comes from our own page, by a browser."""
+        if scope["state"][AT_PHONE]:
+            return problem(
+                scope, 403, "the token is not taken here: what is sent to this address is not encrypted"
+            )
+        if scope["method"] != "POST":
+            return problem(scope, 405, "the token is sent with POST", {"Allow": "POST"})
+        if "origin" not in headers:
+            return problem(
+                scope, 403, "the token is taken from this service's own page; its Origin is missing"
+            )
+        return None
 
     def _refused_write(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Return a refusal for a write that another site could have made the browser send, else None.
@@ -297,7 +439,7 @@ def _is_open(path: str) -> bool:
 
 def _unauthorised(scope: Scope) -> ASGIApp:
     detail = "a token is needed: Authorization: Bearer <the file `token` in the state folder>"
-    return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer"})
+    return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer", **FORM_HEADERS})
 
 
 def _with_headers(send: Send) -> Send:

@@ -92,11 +92,16 @@ def _digest_of(path: Path, _modified: int, _size: int) -> str:
 
 SIGNED_IN = "signed_in"
 """In a request's state: whether the request had the token or a session's cookie."""
+AT_PHONE = "at_phone"
+"""Likewise: whether it came to the address at which `everindex open --phone` lets phones in."""
 
 LOADER = PackageLoader(__package__)
 """Finds the templates of this folder."""
 
 _NOT_SIGNED_IN = "Run `everindex open` in a terminal on this machine: it opens this page, signed in."
+NEW_PHONE_CODE = (
+    "End `everindex open --phone` on the machine with the notes, run it again, and scan the new code."
+)
 _TITLES = {
     401: "This browser is not signed in",
     404: "Not found",
@@ -115,10 +120,10 @@ def wants_page(scope: Scope) -> bool:
 
 def error_page(scope: Scope, status: int, detail: Any) -> str:
     """Return an error as a page; `detail` is a sentence, or the answer of `why` for a path."""
-    signed_in = bool(scope.get("state", {}).get(SIGNED_IN))
+    signed_in, at_phone = (bool(scope.get("state", {}).get(name)) for name in (SIGNED_IN, AT_PHONE))
     note, is_known = None, False
     if status == HTTPStatus.UNAUTHORIZED:
-        detail = _NOT_SIGNED_IN
+        detail = NEW_PHONE_CODE if at_phone else _NOT_SIGNED_IN
     elif isinstance(detail, Mapping):
         reason, note = detail.get("reason"), detail.get("renamed_to")
         is_known = detail.get("state") != "unknown"
@@ -126,20 +131,30 @@ def error_page(scope: Scope, status: int, detail: Any) -> str:
     elif status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
         detail = _NO_PAGE  # no route: the framework says no more
     title = _UNINDEXED if is_known else _TITLES.get(status, HTTPStatus(status).phrase)
-    return message_page(title, _shown(str(detail)), signed_in=signed_in, note=note)
+    takes_token = status == HTTPStatus.UNAUTHORIZED and not at_phone
+    return message_page(title, _shown(str(detail)), signed_in=signed_in, note=note, takes_token=takes_token)
 
 
 def message_page(
-    title: str, text: str, *, signed_in: bool, goes_to: str | None = None, note: str | None = None
+    title: str,
+    text: str,
+    *,
+    signed_in: bool,
+    goes_to: str | None = None,
+    note: str | None = None,
+    takes_token: bool = False,
 ) -> str:
     """Return a page of a title and a sentence; the browser goes on to `goes_to` at once.
 
-    Where the sentence ends with the path of `note`, the path is a link to the note's page.
+    Where the sentence ends with the path of `note`, the path is a link to the note's page. With `takes_token`, the
+    page has a field for the token.
     """
     before = text.removesuffix(note) if note else text
     facts = {"text": before, "note": note if before != text else None}
     template = _templates().get_template("message.html")
-    return template.render(title=title, signed_in=signed_in, goes_to=goes_to, **facts)
+    return template.render(
+        title=title, signed_in=signed_in, goes_to=goes_to, takes_token=takes_token, **facts
+    )
 
 
 def _shown(text: str) -> str:

@@ -6,6 +6,9 @@ import asyncio
 import math
 import re
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import h11
@@ -17,6 +20,8 @@ from service.http.limits import LARGEST_HEAD
 
 STOPPING = "stopping"
 """In the state that the server shares with its requests: an asyncio.Event, set when it is asked to stop."""
+LISTEN = "listen"
+"""Likewise: serves one more bound socket, as a context manager (`StreamEndingServer.listening`)."""
 HEAD_SECONDS = 10.0
 _LENGTH = re.compile(rb"^content-length[ \t]*:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 _ENCODING = re.compile(rb"^transfer-encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
@@ -47,17 +52,42 @@ def serve(app: ASGIApp, listener: socket.socket) -> None:
 
 
 class StreamEndingServer(uvicorn.Server):
-    """Uvicorn's server, which ends event streams on a stop: uvicorn waits for them, and they never end."""
+    """Uvicorn's server, which ends event streams on a stop: uvicorn waits for them, and they never end.
+
+    It can also serve another address for a while.
+    """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Share the event that signals a stop with every request."""
+        """Share the event that signals a stop, and what opens another address, with every request."""
         self._stopping = self.lifespan.state[STOPPING] = asyncio.Event()
+        self.lifespan.state[LISTEN] = self.listening
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the event streams, and wait for the other answers."""
         self._stopping.set()
         await super().shutdown(sockets)
+
+    @asynccontextmanager
+    async def listening(self, listener: socket.socket) -> AsyncIterator[None]:
+        """Serve a bound socket, too; at the end its connections are cut, whatever they are in the middle of."""
+        address = listener.getsockname()
+        protocol = partial(
+            ImpatientProtocol,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        server = await asyncio.get_running_loop().create_server(protocol, sock=listener)
+        self.servers.append(server)
+        try:
+            yield
+        finally:
+            self.servers.remove(server)
+            server.close()
+            for one in list(self.server_state.connections):
+                if isinstance(one, ImpatientProtocol) and one.server == address:
+                    one.transport.abort()
 
 
 class UnambiguousConnection(h11.Connection):

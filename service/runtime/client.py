@@ -128,6 +128,25 @@ class Service:
             connection.close()
         return self._understood(response.status, text)
 
+    def events(self, path: str, /, **named: str) -> Iterator[dict[str, Any]]:
+        """Send a POST request and yield what the service answers, one JSON object per line, for as long as it does.
+
+        Raises ServiceError, or the error that `refusal` returns.
+        """
+        connection, authorized = self.connect()
+        try:
+            connection.request("POST", f"{path}?{urlencode(named)}", headers=authorized)
+            response = connection.getresponse()
+            if response.status >= _FIRST_ERROR:
+                self._understood(response.status, response.read().decode("utf-8", "replace"))
+            while line := response.readline():
+                if line.strip():
+                    yield json.loads(line)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._silent(error) from error
+        finally:
+            connection.close()
+
     def connect(self) -> tuple[http.client.HTTPConnection, dict[str, str]]:
         """Return a connection to the service, which has proved what it is, and the header with the token.
 

@@ -16,6 +16,7 @@ from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHa
 
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import EverindexError
+from pipelines.formats import format_of
 from pipelines.indexing.reconcile import check_paths
 from pipelines.state.state import WATCHER, WatcherFacts
 from pipelines.vault import files as vault
@@ -148,6 +149,7 @@ class Watcher:
         self._said_at = -float("inf")
         self._looked_at_vanished_at = -float("inf")
         self._soon = False
+        self._others: set[str] = set()
         self._trouble = Complaint(self._resources, "the watcher")
         self._queue = self._resources.queue()
         self._tasks: Tasks = make_tasks(self._queue, self._resources)
@@ -298,6 +300,21 @@ class Watcher:
             self._complaints.update(report.complaints)
         if self._complaints and any(vault.look(resources.root, path) is None for path in paths):
             self._soon = True
+        self._count_others(paths)
+
+    def _count_others(self, paths: set[str]) -> None:
+        """Compare soon if a file came or went whose format is not asked for: only a full comparison counts these.
+
+        A save of one that is known changes no count, and programs save some every few seconds.
+        """
+        registry = self._resources.registry()
+        for path in paths:
+            form, asked = format_of(path), registry.formats_of(path)
+            is_other = form is not None and bool(asked) and form.name not in asked
+            if not is_other or (path in self._others) == (vault.look(self._resources.root, path) is not None):
+                continue
+            self._soon = True
+            self._others ^= {path}
 
     def _look_at_vanished(self, now: float) -> None:
         """Check notes that vanished a while ago and are not held: remove them, or record that they are back."""

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
+from anyio import to_thread
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, is_filter
@@ -23,9 +24,20 @@ from pipelines.formats import NAMES as FORMATS
 from pipelines.question import Operator, Question, read_question
 from pipelines.search.scopes import filters_of
 from pipelines.vault.obsidian import is_vault, open_link
-from service.http.auth import CODE_SECONDS, SCRIPTED_POLICY, SESSION_SECONDS, Sessions
+from service.http.auth import (
+    CODE_SECONDS,
+    FORM_HEADERS,
+    PHONE_CODE_SECONDS,
+    SCRIPTED_POLICY,
+    SESSION_SECONDS,
+    SIGN_IN,
+    TRIES_SECONDS,
+    Sessions,
+)
 from service.http.errors import (
+    AT_PHONE,
     LOADER,
+    NEW_PHONE_CODE,
     SIGNED_IN,
     Static,
     message_page,
@@ -33,6 +45,7 @@ from service.http.errors import (
     static_address,
     wants_page,
 )
+from service.http.phone import add_phone
 from service.schemas.links import KeptNode
 from service.schemas.notes import ListAnswer
 from service.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer, TitleHit
@@ -47,6 +60,7 @@ from service.usecases.titles import TitleSearch
 
 
 _PAGES = ("/", "/graph", "/ops")
+_LONGEST_FORM = 2_000  # bytes
 
 
 def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
@@ -66,15 +80,22 @@ def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
         The page goes on by itself. A redirect would belong to the site or file that led here, and a browser sends a
         strict cookie only where our own page leads to the next.
         """
-        cookie = sessions.redeem(code)
+        at_phone = getattr(request.state, AT_PHONE)
+        cookie = sessions.redeem_at_phone(code) if at_phone else sessions.redeem(code)
         if cookie is None:
             return _no_code(request)
         text = message_page("Signed in", "Everindex opens.", signed_in=False, goes_to=_page_named(to))
-        response = HTMLResponse(text)
-        response.set_cookie(
-            sessions.cookie, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict"
-        )
-        return response
+        return with_session(HTMLResponse(text), request, cookie)
+
+    @app.post(SIGN_IN, include_in_schema=False)
+    async def sign_in(request: Request) -> Response:
+        """Sign a browser in with the token of a form."""
+        form = parse_qs((await request.body())[:_LONGEST_FORM].decode("utf-8", "replace"))
+        given = form.get("token", [""])[0].strip()
+        cookie = await to_thread.run_sync(sessions.redeem_token, given)
+        if cookie is None:
+            return _no_token(request, slowed=sessions.is_slowed())
+        return with_session(RedirectResponse("/", 303), request, cookie)
 
     @app.post("/sign-out", include_in_schema=False)
     def sign_out(request: Request, response: Response) -> dict[str, bool]:
@@ -83,10 +104,35 @@ def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
         response.delete_cookie(sessions.cookie, httponly=True, samesite="strict")
         return {"signed_in": False}
 
+    def with_session(response: Response, request: Request, value: str) -> Response:
+        # A phone's ends with the command that let it in; behind a TLS proxy a cookie is sent over TLS alone.
+        seconds = None if getattr(request.state, AT_PHONE) else SESSION_SECONDS
+        secure = request.headers.get("origin", "").startswith("https:")
+        response.set_cookie(
+            sessions.cookie, value, max_age=seconds, httponly=True, samesite="strict", secure=secure
+        )
+        return response
+
+
+def _no_token(request: Request, *, slowed: bool) -> Response:
+    """Answer a wrong token, or one too many of them."""
+    if slowed:
+        why = "Too many wrong tokens were tried. Wait a minute, or run `everindex open` on that machine."
+        status, title, headers = 429, "Wait a minute", {"Retry-After": f"{TRIES_SECONDS:.0f}"}
+    else:
+        why = "Copy the whole line, and try again; or run `everindex open` on that machine."
+        status, title, headers = 401, "That is not the token", {}
+    if not wants_page(request.scope):
+        return problem(request.scope, status, why, headers)
+    page = message_page(title, why, signed_in=False, takes_token=not slowed)
+    return HTMLResponse(page, status, {**headers, **FORM_HEADERS, "Vary": "Accept"})
+
 
 def _no_code(request: Request) -> Response:
     """Answer a link that was used or is too old: its user needs another link."""
     why = f"A link signs in once, within {CODE_SECONDS:.0f} seconds. Run `everindex open` for a new one."
+    if getattr(request.state, AT_PHONE):
+        why = f"A code signs in once, within {PHONE_CODE_SECONDS:.0f} seconds. {NEW_PHONE_CODE}"
     if not wants_page(request.scope):
         return problem(request.scope, 401, f"this link was used, or is too old. {why}")
     signed_in = bool(request.scope.get("state", {}).get(SIGNED_IN))
@@ -155,6 +201,7 @@ def add_pages(
     app.mount("/static", Static(), name="static")
     _add_search_page(app, view, templates)
     add_signing_in(app, sessions)
+    add_phone(app, sessions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,29 @@ def test_a_file_signs_the_browser_in_and_shows_the_page(small, context, screensh
     again.wait_for_url(f"{address}/graph")
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_browser_without_scripts_signs_in_with_the_token(chromium, small, screenshots, width):
+    stage, address = small
+    context = chromium.new_context(java_script_enabled=False, viewport={"width": width, "height": 700})
+    page = context.new_page()
+    requested = []
+    page.on("request", lambda sent: requested.append(sent.url))
+    page.goto(f"{address}/ops")
+    token = read_token(stage.state)
+    for given, title in (("wrong", "That is not the token"), (token, "Everindex")):
+        field = page.get_by_label("paste the token")
+        assert field.get_attribute("type") == "password"
+        field.fill(given)
+        page.screenshot(path=screenshots / f"token-{width}.png")
+        field.press("Enter")
+        page.wait_for_load_state()
+        assert title in page.title()
+    assert page.url == f"{address}/"
+    assert page.get_by_role("searchbox").is_visible()
+    assert not [url for url in requested if token in url]
+    context.close()
+
+
 @pytest.mark.parametrize("path", ["/", "/ops", "/graph", "/ops/review"])
 def test_signing_out_ends_the_session_on_every_page(small, context, screenshots, path):
     stage, address = small

@@ -199,7 +199,7 @@ def test_an_answer_without_a_running_everindex_says_that_saves_are_missing(run, 
     with only_one(tmp_path / "state"):  # what the watcher does
         for command in asked:
             said = run(*command)[1]
-            assert "the query worker is being started again" in said
+            assert "Everindex starts just now; until its query worker answers" in said
             assert "running" not in said
     code, said, complaint = run("status", "--wait")
     assert (code, said) == (1, "")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import jsonschema_rs
 import pytest
 from starlette.testclient import TestClient
 
+from pipelines.filters import NAMES
+from pipelines.search.scopes import filters_of
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
@@ -102,6 +105,48 @@ def test_json_answers_have_examples_that_keep_to_their_schemas(document):
                     jsonschema_rs.validate(kind | {"components": document["components"]}, one)
                     assert one.keys() == examples["properties"].keys(), name
     assert without == WITHOUT_EXAMPLE
+
+
+def test_ids_are_plain_and_unique_and_every_operation_is_in_one_group(document):
+    every = operations(document).values()
+    ids = [one["operationId"] for one in every]
+    assert len(set(ids)) == len(ids)
+    assert [one for one in ids if not re.fullmatch(r"[a-z]+(_[a-z]+)*", one)] == []
+    groups = [tag["name"] for tag in document["tags"]]
+    assert [
+        one["operationId"] for one in every if len(one["tags"]) != 1 or one["tags"][0] not in groups
+    ] == []
+
+
+def test_every_body_has_an_example_that_keeps_to_its_schema(document):
+    for name, operation in operations(document).items():
+        if "requestBody" not in operation:
+            continue
+        (content,) = operation["requestBody"]["content"].values()
+        kind = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+        examples = [*kind.get("examples", ()), *([content["example"]] if "example" in content else [])]
+        assert examples, name
+        for one in examples:
+            jsonschema_rs.validate(content["schema"] | {"components": document["components"]}, one)
+
+
+def test_every_filter_is_a_parameter_with_an_example_that_is_one(document, vault):
+    (vault / "_scopes.yaml").write_text("project-x: {tag: active}\n")
+    filtered = [one for one in operations(document).values() if "scope" in names(one)]
+    assert {one["operationId"] for one in filtered} == {"search", "context", "similar", "traverse", "deep"}
+    for operation in filtered:
+        assert names(operation) >= {*NAMES, "filters"}
+    described = operations(document)["GET /search"]["parameters"]
+    examples = {one["name"]: one["example"] for one in described if "example" in one}
+    more = examples.pop("filters")
+    for name, value in examples.items():
+        for one in value if isinstance(value, list) else [value]:
+            filters_of(vault, [(name, str(one))])
+    filters_of(vault, list(more.items()))
+
+
+def names(operation):
+    return {one["name"] for one in operation.get("parameters", ())}
 
 
 def test_every_route_declares_its_errors_as_problem_documents(document):
@@ -202,6 +247,45 @@ def served(tmp_path_factory, tiny_model):
     user.up()
     yield user
     user.stop()
+
+
+def test_a_client_that_is_generated_from_it_searches_with_filters(served, tmp_path):
+    pytest.importorskip("openapi_python_client", reason="the development group is not installed")
+    (tmp_path / "openapi.json").write_text(served.get("/openapi.json").text)
+    command = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none"]
+    command += ["--path", str(tmp_path / "openapi.json"), "--output-path", str(tmp_path / "everindex_client")]
+    # It formats what it made with ruff.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path}
+    )
+    said = done.stdout + done.stderr
+    assert (done.returncode, "WARNING" in said) == (0, False), said
+    program = f"""
+from everindex_client import AuthenticatedClient
+from everindex_client.api.notes import note
+from everindex_client.api.search import search
+from everindex_client.models import SearchFilters, SearchFormatItem
+
+client = AuthenticatedClient("http://127.0.0.1:{served.port}", {(served.state / "token").read_text().strip()!r})
+found = search.sync(client=client, q="protein", k=3, folder=["nutrition"], format_=[SearchFormatItem.MD])
+left = SearchFilters.from_dict({{"-folder": "nutrition"}})
+others = search.sync(client=client, q="protein", k=3, filters=left)
+for hit in (*found.results, None, *others.results):
+    print(hit and hit.path)
+print(note.sync(found.results[0].path, client=client).path)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    *paths, noted = done.stdout.split("\n")[:-1]
+    inside, outside = paths[: paths.index("None")], paths[paths.index("None") + 1 :]
+    assert inside
+    assert outside
+    assert all(path.startswith("nutrition/") for path in inside)
+    assert not any(path.startswith("nutrition/") for path in outside)
+    assert noted == inside[0]
 
 
 @pytest.mark.timeout(SECONDS + 180)

@@ -19,6 +19,7 @@ from pipelines.state.state import WATCHER
 from queue_config.settings import Settings
 from service.runtime.watch_limits import why_poll
 from service.watcher import observer as observe
+from service.watcher import watcher as watching_module
 from service.watcher.observer import Observation
 from service.watcher.watcher import Watcher
 from workers.resources import Resources
@@ -86,6 +87,15 @@ def test_a_folder_moved_in_and_out_is_heard_whole(watching, vault, tmp_path):
     wait_for(lambda: wanted(watching) == ["box/b.md", "box/deep/a.md"], "a folder moved in")
     (vault / "box").rename(tmp_path / "box")
     wait_for(lambda: wanted(watching) == [], "a folder moved out")
+
+
+def test_a_new_file_of_a_format_that_is_not_asked_for_is_counted_soon(monkeypatch, request, vault):
+    monkeypatch.setattr(watching_module, "_SOON_SECONDS", 0.2)  # but every five minutes without such a file
+    state = request.getfixturevalue("watching").state()
+    (vault / "report.pdf").write_bytes(b"%PDF-1.4")
+    wait_for(lambda: last_comparison(state).others == {"vault": {"pdf": 1}}, "a new PDF")
+    (vault / "report.pdf").unlink()
+    wait_for(lambda: last_comparison(state).others == {"vault": {}}, "its deletion")
 
 
 def held(resources) -> bool:
