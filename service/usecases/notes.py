@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.passages import ChunkRow, document_text
-from pipelines.errors import NO_NOTE, CacheMissingError, NoteError, NoteNotFoundError, NotFoundError
+from pipelines.errors import (
+    NO_NOTE,
+    CacheMissingError,
+    NoteError,
+    NoteNotFoundError,
+    NoteTooLargeError,
+    NotFoundError,
+    UnsafePathError,
+)
 from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
 from pipelines.indexing.status import why
@@ -21,8 +30,9 @@ from pipelines.notes.privacy import may_leave
 from pipelines.search.quotes import check_citations
 from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.note_log import NoteEntry, NoteLog
-from pipelines.vault import files
+from pipelines.vault import files, paths
 from pipelines.vault import files as vault
+from pipelines.vault.ignore import is_of_other_format
 from service.runtime.refusals import standing_of
 from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
 from service.schemas.search import Lines, Part, SimilarHit
@@ -273,6 +283,66 @@ def _is_seen(view: View, file: NoteFile) -> bool:
     return file.key not in file.domain.configuration and (
         judged or is_public(file.domain, file.key, content.data)
     )
+
+
+# A file of the vault as it is: for the pages, which show pictures and open documents.
+
+
+LARGEST_SERVED = 500_000_000
+"""Upper bound on the bytes of a file that is handed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file of the vault, open for reading: its bytes are those that its size was measured of."""
+
+    name: str
+    file: BinaryIO
+    size: int
+
+
+def open_file(view: View, path: str) -> OpenFile:
+    """Open a file of the vault that is a note, or that is neither hidden nor ignored, without following a link.
+
+    Only who sees all notes may have files: whether a picture is private, the index does not know. A file of a format
+    that its domain does not index is no ignored one. Raises NoteNotFoundError, VaultNotFoundError,
+    NoteTooLargeError, NotFoundError if the file cannot be read.
+    """
+    resources, key = view.resources, files.note_key(path)
+    resources.require_present()
+    root = resources.root
+    raw = _raw_of(view, key) if view.audience.sees_all else None
+    if raw is None:
+        raise view.no_such_note(key)
+    try:
+        file = os.fdopen(paths.open_file(root, raw), "rb")
+    except FileNotFoundError as error:
+        raise view.no_such_note(key) from error
+    except (OSError, UnsafePathError) as error:
+        raise NotFoundError(
+            f"{key!r} cannot be opened: it is a link, no regular file, or unreadable"
+        ) from error
+    size = os.fstat(file.fileno()).st_size
+    if size > LARGEST_SERVED:
+        file.close()
+        raise NoteTooLargeError(
+            f"{key!r} has {size / 1e6:,.0f} MB; files of up to {LARGEST_SERVED / 1e6:,.0f} MB are opened here,"
+            " and larger ones from their folder"
+        )
+    return OpenFile(key.rpartition("/")[2], file, size)
+
+
+def _raw_of(view: View, key: str) -> str | None:
+    """Return the path on disk of a note, or of a file that is neither hidden nor ignored; None for any other."""
+    for _, cache in view.readers():
+        if known := cache.ledger.stat_of([key]).get(key):
+            return known[0]
+    if files.is_hidden(key) or {"", ".", ".."} & set(key.split("/")):
+        return None
+    root = view.resources.root
+    raw = files.path_on_disk(root, key)
+    rule = rules_of(root, view.resources.registry()).for_file(raw)
+    return raw if rule is None or is_of_other_format(rule) else None
 
 
 # A note as a person reads it: its text on the disk, and what the index knows about it.

@@ -1,0 +1,98 @@
+"""The vault's files for the browser: pictures and PDF are shown, all else is saved, and nothing in one runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO
+from urllib.parse import quote
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from service.usecases.notes import open_file
+from service.usecases.search import View
+
+_INERT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+# Chromium's own reader of PDF does not start in a sandbox. It is a page of the browser's, without our origin.
+_READER = "default-src 'none'; object-src 'self'; frame-ancestors 'none'"
+_HEAD = 1_024  # bytes in which a PDF begins, as readers take it
+_PART = 65_536
+_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{0,15})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A type of file that the browser shows: what its bytes begin with decides, and not only its name."""
+
+    media_type: str
+    begins: Callable[[bytes], bool]
+    policy: str = _INERT
+
+
+def _with(*starts: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(starts)
+
+
+_JPEG = _Shown("image/jpeg", _with(b"\xff\xd8\xff"))
+_TYPES = {
+    ".pdf": _Shown("application/pdf", lambda head: b"%PDF-" in head, _READER),
+    ".png": _Shown("image/png", _with(b"\x89PNG\r\n\x1a\n")),
+    ".jpg": _JPEG,
+    ".jpeg": _JPEG,
+    ".gif": _Shown("image/gif", _with(b"GIF87a", b"GIF89a")),
+    ".webp": _Shown("image/webp", lambda head: head[:4] == b"RIFF" and head[8:12] == b"WEBP"),
+    ".avif": _Shown("image/avif", lambda head: head[4:12] in (b"ftypavif", b"ftypavis")),
+    ".bmp": _Shown("image/bmp", _with(b"BM")),
+    # A picture may hold scripts and links. As an image a browser runs none; opened by itself, the policy forbids all.
+    ".svg": _Shown("image/svg+xml", lambda _: True),
+}
+_SAVED = _Shown("application/octet-stream", lambda _: True)
+
+
+def add_files(app: FastAPI, view: View) -> None:
+    """Add the route."""
+
+    @app.get("/files/{path:path}", include_in_schema=False)
+    def vault_file(request: Request, path: str) -> Response:
+        """Send a file of the vault. A name decides which file, and the vault's rules whether it may be had."""
+        found = open_file(view, path)
+        head = found.file.read(_HEAD)
+        shown = _TYPES.get(PurePosixPath(found.name).suffix.lower(), _SAVED)
+        if not shown.begins(head):
+            shown = _SAVED
+        first, end = _asked_part(request.headers.get("range"), found.size)
+        placed = "attachment" if shown is _SAVED else "inline"
+        headers = {
+            "Content-Security-Policy": shown.policy,
+            "Content-Disposition": f"{placed}; filename*=UTF-8''{quote(found.name)}",
+            "Content-Length": str(end - first),
+            "Accept-Ranges": "bytes",
+        }
+        is_part = end - first < found.size
+        if is_part:
+            headers["Content-Range"] = f"bytes {first}-{end - 1}/{found.size}"
+        return StreamingResponse(
+            _parts(found.file, first, end), 206 if is_part else 200, headers, shown.media_type
+        )
+
+
+def _asked_part(header: str | None, size: int) -> tuple[int, int]:
+    """Return where the one part that a request asks for begins and ends; all of the file for any other request."""
+    found = _RANGE.fullmatch(header or "")
+    if found is None or int(found[1]) >= size:
+        return 0, size
+    first = int(found[1])
+    return first, min(int(found[2]) + 1, size) if found[2] and int(found[2]) >= first else size
+
+
+def _parts(file: BinaryIO, first: int, end: int) -> Iterator[bytes]:
+    """Yield a part of a file, and close it."""
+    with file:
+        file.seek(first)
+        while first < end and (part := file.read(min(_PART, end - first))):
+            yield part
+            first += len(part)
