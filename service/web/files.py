@@ -12,8 +12,9 @@ from urllib.parse import quote
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from service.usecases.notes import open_file
+from service.usecases.notes import OpenFile, open_file
 from service.usecases.search import View
 
 _INERT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -72,12 +73,9 @@ def add_files(app: FastAPI, view: View) -> None:
             "Content-Length": str(end - first),
             "Accept-Ranges": "bytes",
         }
-        is_part = end - first < found.size
-        if is_part:
+        if end - first < found.size:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{found.size}"
-        return StreamingResponse(
-            _parts(found.file, first, end), 206 if is_part else 200, headers, shown.media_type
-        )
+        return _PartOfFile(found, first, end, headers, shown.media_type)
 
 
 def _asked_part(header: str | None, size: int) -> tuple[int, int]:
@@ -89,10 +87,24 @@ def _asked_part(header: str | None, size: int) -> tuple[int, int]:
     return first, min(int(found[2]) + 1, size) if found[2] and int(found[2]) >= first else size
 
 
-def _parts(file: BinaryIO, first: int, end: int) -> Iterator[bytes]:
-    """Yield a part of a file, and close it."""
-    with file:
-        file.seek(first)
-        while first < end and (part := file.read(min(_PART, end - first))):
-            yield part
-            first += len(part)
+class _PartOfFile(StreamingResponse):
+    """A part of an open file, which is closed also when the client leaves."""
+
+    def __init__(
+        self, found: OpenFile, first: int, end: int, headers: dict[str, str], media_type: str
+    ) -> None:
+        status = 206 if end - first < found.size else 200
+        super().__init__(_read(found.file, first, end), status, headers, media_type)
+        self._file = found.file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+def _read(file: BinaryIO, first: int, end: int) -> Iterator[bytes]:
+    file.seek(first)
+    while first < end and (part := file.read(min(_PART, end - first))):
+        yield part
+        first += len(part)
