@@ -32,7 +32,7 @@ from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.note_log import NoteEntry, NoteLog
 from pipelines.vault import files, paths
 from pipelines.vault import files as vault
-from pipelines.vault.ignore import is_of_other_format
+from pipelines.vault.ignore import IgnoreRules, is_of_other_format
 from service.runtime.refusals import standing_of
 from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
 from service.schemas.search import Lines, Part, SimilarHit
@@ -288,13 +288,16 @@ def _is_seen(view: View, file: NoteFile) -> bool:
 # A file of the vault as it is: for the pages, which show pictures and open documents.
 
 
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".bmp", ".svg")
+"""The ends of the names of pictures that browsers show."""
+
 LARGEST_SERVED = 500_000_000
 """Upper bound on the bytes of a file that is handed out."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file of the vault, open for reading: its bytes are those that its size was measured of."""
+    """A file of the vault, open for reading, with its size in bytes."""
 
     name: str
     file: BinaryIO
@@ -311,7 +314,8 @@ def open_file(view: View, path: str) -> OpenFile:
     resources, key = view.resources, files.note_key(path)
     resources.require_present()
     root = resources.root
-    raw = _raw_of(view, key) if view.audience.sees_all else None
+    rules = rules_of(root, resources.registry())
+    raw = _raw_of(view, rules, key) if view.audience.sees_all else None
     if raw is None:
         raise view.no_such_note(key)
     try:
@@ -332,16 +336,15 @@ def open_file(view: View, path: str) -> OpenFile:
     return OpenFile(key.rpartition("/")[2], file, size)
 
 
-def _raw_of(view: View, key: str) -> str | None:
+def _raw_of(view: View, rules: IgnoreRules, key: str) -> str | None:
     """Return the path on disk of a note, or of a file that is neither hidden nor ignored; None for any other."""
     for _, cache in view.readers():
         if known := cache.ledger.stat_of([key]).get(key):
             return known[0]
     if files.is_hidden(key) or {"", ".", ".."} & set(key.split("/")):
         return None
-    root = view.resources.root
-    raw = files.path_on_disk(root, key)
-    rule = rules_of(root, view.resources.registry()).for_file(raw)
+    raw = files.path_on_disk(view.resources.root, key)
+    rule = rules.for_file(raw)
     return raw if rule is None or is_of_other_format(rule) else None
 
 
@@ -368,9 +371,9 @@ class OpenNote:
     """A note that is open before a reader.
 
     `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
-    target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
-    `node` is None while nothing of the note is indexed. `links` are those of a document that is not
-    Markdown, and of Markdown those that have a type.
+    target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index;
+    `pictures`: those that may be shown. `node` is None while nothing of the note is indexed. `links` are those of a
+    document that is not Markdown, and of Markdown those that have a type.
     """
 
     path: str
@@ -380,6 +383,7 @@ class OpenNote:
     heavy: bool
     meant: dict[str, str | None]
     documents: frozenset[str]
+    pictures: frozenset[str]
     standing: dict[str, Any]
     node: NodeAnswer | None
     links: list[LinkedNote]
@@ -432,6 +436,7 @@ class Reader:
             heavy=markdown and is_heavy(data),
             meant={written: file if file in named else None for written, file in meant.items()},
             documents=self._documents(named),
+            pictures=self._pictures(named),
             standing=self._view.why(path),
             node=node,
             links=self._linked(link for link in node.outlinks if link["type"] or not markdown)
@@ -448,6 +453,16 @@ class Reader:
         """Return the files beside Markdown that a ledger knows."""
         others = [file for file in files if not vault.is_markdown(file)]
         return frozenset(file for _, cache in self._view.readers() for file in cache.ledger.stat_of(others))
+
+    def _pictures(self, named: Collection[str]) -> frozenset[str]:
+        """Return the pictures that `open_file` opens; none for who does not see all notes."""
+        resources = self._view.resources
+        found = (
+            [one for one in named if one.lower().endswith(PICTURES)] if self._view.audience.sees_all else []
+        )
+        rules = rules_of(resources.root, resources.registry()) if found else None
+        raws = {one: _raw_of(self._view, rules, one) for one in found} if rules else {}
+        return frozenset(one for one, raw in raws.items() if raw and vault.look(resources.root, raw))
 
     def _linked(self, links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
         """Return each note at the other end of these links once, by its title, without files that are no notes."""

@@ -77,7 +77,9 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, view: View) -> Non
         """Show a note. The path is a key of the ledger, never opened as given."""
         note = reader.open(path)
         chosen(resources, [note.path], "opened")
-        targets = Targets(note.meant, lambda file: open_link(resources.root, file), note.documents)
+        targets = Targets(
+            note.meant, lambda file: open_link(resources.root, file), note.documents, note.pictures
+        )
         rendered: RenderedNote | None = None
         if not note.markdown:
             rendered = render_document(note.path, note.title, note.node.chunks if note.node else ())

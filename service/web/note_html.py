@@ -36,6 +36,7 @@ _BLOCK_NAME = re.compile(r"\^[A-Za-z0-9-]+")
 _LEAVING = re.compile(r"(?:https?://|mailto:)[^\s<>\"'\\]+", re.IGNORECASE)
 _BARE = re.compile(r"https?://[^\s<>\"'\\`]*[^\s<>\"'\\`.,;:!?)\]}*_]")
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]{1,200})\]")
+_SIZE = re.compile(r"(\d{1,5})(?:x(\d{1,5}))?")
 _EQUALS_SIGN = ord("=")
 _LINE_BREAK = Markup("<br>\n")
 _TAGS = {
@@ -112,17 +113,23 @@ def note_address(path: str) -> str:
     return f"/notes/{quote(path)}"
 
 
+def file_address(path: str) -> str:
+    """Return the address of a file of the vault."""
+    return f"/files/{quote(path)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Targets:
     """Where the links of a note lead: `meant` has the file of each target that the index knows, or None.
 
     `opener` returns the address with which another program opens a file of the vault. `documents` are the files
-    beside Markdown that have a page.
+    beside Markdown that have a page, `pictures` those that are shown where a note embeds them.
     """
 
     meant: Mapping[str, str | None]
     opener: Callable[[str], str]
     documents: Collection[str] = ()
+    pictures: Collection[str] = ()
 
     def address(self, target: str, fragment: str) -> str | None:
         """Return where a link leads, or None if it means no file."""
@@ -132,9 +139,16 @@ class Targets:
         path = self.meant.get(target)
         if path is None:
             return None
+        if path in self.pictures:
+            return file_address(path)
         if path in self.documents:
             return note_address(path) + (f"#{quote(fragment, safe='=')}" if fragment else "")
         return note_address(path) + place if path.lower().endswith(NOTE_SUFFIXES) else self.opener(path)
+
+    def picture(self, target: str) -> str | None:
+        """Return the address of the picture that a link means; None if it means none that is shown."""
+        path = self.meant.get(target)
+        return file_address(path) if path and path in self.pictures else None
 
     def why_dead(self, target: str) -> str:
         """Say why a link leads nowhere."""
@@ -220,6 +234,8 @@ class InlineWriter:
 
     def _file(self, target: str, fragment: str, text: str, *, embed: bool, within: bool) -> Markup:
         found = self._targets.address(target, fragment)
+        if embed and (picture := self._targets.picture(target)):
+            return _picture(picture, text, target, within=within)
         if within:
             return escape(text)
         if found is None:
@@ -229,7 +245,7 @@ class InlineWriter:
         return Markup('<a{} href="{}">{}</a>').format(Markup(' class="embed"') if embed else "", found, text)
 
     def _image(self, token: Token, *, within: bool) -> Markup:
-        """Return a link to a picture: none is loaded."""
+        """Return a picture of the vault, or a link: none is loaded from elsewhere."""
         address = str(token.attrs.get("src", ""))
         text = token.content or address
         if _LEAVING.fullmatch(address) and not within:
@@ -242,6 +258,17 @@ class InlineWriter:
         self._refs.add(label)
         place = "" if again else Markup(' id="fnref-{}"').format(label)
         return Markup('<sup{}><a href="#fn-{}">{}</a></sup>').format(place, quote(label), label)
+
+
+def _picture(address: str, text: str, name: str, *, within: bool) -> Markup:
+    """Return a picture that leads to its file; its text may end with a width, as Obsidian has it: `garden|300`."""
+    before, _, last = text.rpartition("|")
+    size = _SIZE.fullmatch(last)
+    alt = (before if size else text) or name
+    width = Markup(' width="{}"').format(int(size[1])) if size else ""
+    height = Markup(' height="{}"').format(int(size[2])) if size and size[2] else ""
+    shown = Markup('<img src="{}" alt="{}" loading="lazy"{}{}>').format(address, alt, width, height)
+    return shown if within else Markup('<a class="picture" href="{}">{}</a>').format(address, shown)
 
 
 def _leaving(address: str, text: str) -> Markup:
@@ -289,7 +316,7 @@ class RenderedNote:
 
 
 def render_note(text: str, targets: Targets) -> RenderedNote:
-    """Return a note's text as HTML in which nothing of the note is active but links to notes and to the web."""
+    """Return a note's text as HTML in which nothing of it is active but links, and pictures of the vault."""
     front = read_frontmatter(text)
     starts = line_starts(text)
     start = max(front.body_start, front.end)

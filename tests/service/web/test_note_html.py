@@ -20,6 +20,7 @@ ATTRIBUTES = {
     "div": {"class", "id", "tabindex", "role", "aria-label"},
     "em": set(),
     "hr": set(),
+    "img": {"src", "alt", "loading", "width", "height"},
     "li": set(),
     "ol": {"start"},
     "p": {"id", "data-end"},
@@ -40,7 +41,19 @@ ATTRIBUTES = {
 }
 """Every HTML tag that a page of a note may have, with its attributes."""
 
-CLASSES = {"leaving", "embed", "tag", "dead", "math", "comment", "task", "title", "scroll", "footnote"}
+CLASSES = {
+    "leaving",
+    "embed",
+    "tag",
+    "dead",
+    "math",
+    "comment",
+    "task",
+    "title",
+    "scroll",
+    "footnote",
+    "picture",
+}
 CLASSES |= {
     "block-id",
     "center",
@@ -49,9 +62,19 @@ CLASSES |= {
 }
 IDS = re.compile(r"L\d+|(?:h|b|fn|fnref)-.*", re.DOTALL)
 ADDRESSES = re.compile(
-    r"https?://|mailto:|/notes/|/\?q=|#(?:h|b|fn|fnref)-|obsidian://open\?path=[\w.%~-]+\Z"
+    r"https?://|mailto:|/notes/|/files/|/\?q=|#(?:h|b|fn|fnref)-|obsidian://open\?path=[\w.%~-]+\Z"
 )
-MEANT = {"Note": "a/Note.md", "Note.md": "a/Note.md", "p.svg": "p.svg", "gone": None, "x": 'q"u<o>#?%41.md'}
+MEANT = {
+    "Note": "a/Note.md",
+    "Note.md": "a/Note.md",
+    "p.svg": "p.svg",
+    "q.png": "a/q #.png",
+    "gone": None,
+    "x": 'q"u<o>#?%41.md',
+}
+
+
+PICTURES = {"a/q #.png"}
 
 
 def opener(path):
@@ -61,7 +84,7 @@ def opener(path):
 class Elements(HTMLParser):
     """The elements of a page, checked as they come, and the text between them."""
 
-    VOID = ("br", "hr")
+    VOID = ("br", "hr", "img")
 
     def __init__(self, page):
         super().__init__()
@@ -78,6 +101,8 @@ class Elements(HTMLParser):
         assert has.get("class", "tag") in CLASSES
         assert IDS.fullmatch(has.get("id", "L1"))
         assert ADDRESSES.match(has.get("href", "https://")), has
+        assert has.get("src", "/files/a/q%20%23.png") == "/files/a/q%20%23.png"
+        assert has.get("width", "1").isdecimal()
         self.found.append((tag, has))
         if tag not in self.VOID:
             assert not (tag == "a" and "a" in self.open), "a link in a link"
@@ -96,7 +121,7 @@ class Elements(HTMLParser):
 
 
 def rendered(text, meant=MEANT):
-    return render_note(text, Targets(meant, opener))
+    return render_note(text, Targets(meant, opener, pictures=PICTURES))
 
 
 def html_of(text):
@@ -139,6 +164,7 @@ HOSTILE = [
     "$<b>$ %%<b>%% `<b>`\n\n$$\n<script>\n$$\n\n%%\n<script>\n%%",
     '#tag/<b> #a"b',
     "[![i](https://x) [[Note]] #t https://y [^1]](https://z)\n\n[^1]: x",
+    '![[q.png|"><script>|300]] ![<b>"](q.png) ![[q.png|onerror=x|1x2]] ![x|9999999](q.png) [![a](q.png)](https://z)',
     "---\na: <script>\nb: '[[Note|<b>]]'\nc: 'https://x.org/\"<b>'\nd: {<b>: '\"'}\n---\n",
     "---\n<script>: [\n---\n# t",
     "- - - - > 1. # x\n\n\ttab\n\n***\n",
@@ -182,6 +208,11 @@ def test_every_block_says_a_line_that_the_note_has(text):
         ("[t](Note.md#a-heading)", '<a href="/notes/a/Note.md#h-a-heading">t</a>'),
         ("[*t*](Note.md)", '<a href="/notes/a/Note.md"><em>t</em></a>'),
         ("![[Note]]", '<a class="embed" href="/notes/a/Note.md">Note</a>'),
+        ("![[q.png]]", '<a class="picture" href="/files/a/q%20%23.png"><img src="/files/a/q%20%23.png" alt="q.png" loading="lazy"></a>'),
+        ("![[q.png|300]]", '<a class="picture" href="/files/a/q%20%23.png"><img src="/files/a/q%20%23.png" alt="q.png" loading="lazy" width="300"></a>'),
+        ("![A <b>|30x20](q.png)", '<a class="picture" href="/files/a/q%20%23.png"><img src="/files/a/q%20%23.png" alt="A &lt;b&gt;" loading="lazy" width="30" height="20"></a>'),
+        ("[![[q.png|a]]](Note.md)", '<a href="/notes/a/Note.md"><img src="/files/a/q%20%23.png" alt="a" loading="lazy"></a>'),
+        ("[[q.png]]", '<a href="/files/a/q%20%23.png">q.png</a>'),
         ("![[p.svg]]", '<a class="embed" href="obsidian://open?path=p.svg">p.svg</a>'),
         ("[[gone]]", '<span class="dead" title="No file of this name">gone</span>'),
         ("[[new]]", '<span class="dead" title="Not indexed yet">new</span>'),

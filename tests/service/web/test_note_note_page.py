@@ -75,11 +75,11 @@ def test_the_page_of_a_document_lists_the_notes_that_it_links_to(written, tmp_pa
     assert "<h2>Links to" not in shown(signed_in(chosen), "/notes/Soil.md")
 
 
-def test_links_lead_where_the_index_says_also_into_another_domain(browser, written):
+def test_links_lead_where_the_index_says_also_into_another_domain(browser):
     assert links(shown(browser, "/notes/Soil.md"), "article") == [
         "/notes/fitness/Rest.md",
         "/notes/folder/Twin.md",
-        f"obsidian://open?path={quote(str(written / 'picture.png'), safe='')}",
+        "/files/picture.png",
     ]
     assert links(shown(browser, "/notes/folder/Twin.md"), "article") == [
         "/notes/Twin.md",
@@ -89,6 +89,30 @@ def test_links_lead_where_the_index_says_also_into_another_domain(browser, writt
     assert '<span class="dead" title="No file of this name">Nowhere</span>' in shown(
         browser, "/notes/Soil.md"
     )
+
+
+def test_pictures_of_the_vault_are_shown_and_those_that_are_ignored_or_behind_a_link_are_not(
+    browser, written, settings, tmp_path
+):
+    (tmp_path / "outside.png").write_bytes(b"secret")
+    (written / "linked.png").symlink_to(tmp_path / "outside.png")
+    for name in ("ignored.png", ".hidden.png", "shown one.png"):
+        (written / name).write_bytes(b"x")
+    (written / ".everindexignore").write_text("/ignored.png\n")
+    names = (
+        "linked.png",
+        "ignored.png",
+        ".hidden.png",
+        "gone.png",
+        "shown one.png",
+        "https://example.org/x.png",
+    )
+    (written / "Twin.md").write_text("".join(f"![a|20](<{name}>)\n\n![[{name}]]\n\n" for name in names))
+    index_once(Resources(settings), lambda *_: None)
+    article = shown(browser, "/notes/Twin.md").partition("<article")[2].partition("</article>")[0]
+    found = [has for tag, has in Tags(article).found if tag == "img"]
+    assert [has["src"] for has in found] == ["/files/shown%20one.png"] * 2
+    assert found[0]["width"] == "20"
 
 
 def test_a_link_to_a_document_leads_to_its_page(browser, written, settings):
@@ -214,7 +238,7 @@ def test_the_page_runs_our_own_scripts_alone(browser, address):
     for tag, has in Tags(response.text).found:
         assert not {"style", *filter(lambda name: name.startswith("on"), has)} & set(has)
         assert tag not in ("style", "base", "iframe", "object", "svg", "image")
-        assert tag != "img" or has["src"].startswith("/static/icon.svg?v=")
+        assert tag != "img" or has["src"].startswith(("/static/icon.svg?v=", "/files/picture.png"))
         assert tag != "script" or has["src"].startswith("/static/")
 
 
