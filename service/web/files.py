@@ -1,8 +1,10 @@
-"""The vault's files for the browser: pictures and PDF are shown, all else is saved, and nothing in one runs."""
+"""What a note's page embeds: files of the vault, of which nothing runs, and the frame that draws diagrams."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -11,9 +13,10 @@ from urllib.parse import quote
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from service.http.errors import FILES, static_address
 from service.usecases.notes import OpenFile, open_file
 from service.usecases.search import View
 
@@ -54,8 +57,51 @@ _TYPES = {
 _SAVED = _Shown("application/octet-stream", lambda _: True)
 
 
+# The frame of a diagram. It has no origin, so it is sent no cookie and could load no file from here: the page holds its
+# scripts. Mermaid writes style attributes, which the note's own page forbids.
+
+
+_SCRIPTS = ("vendor/mermaid.tiny.js", "note-diagram.js")
+_FRAME = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="color-scheme" content="light dark">
+<title>Diagram</title>
+<style>body { margin: 0; overflow: hidden; }</style>
+</head>
+<body></body>
+"""
+
+
+def diagram_address() -> str:
+    """Return the address of the frame, with a digest of its scripts."""
+    return "/parts/diagram?v=" + "".join(static_address(name).rpartition("=")[2] for name in _SCRIPTS)
+
+
+def _diagram_frame() -> Response:
+    scripts = [(FILES / name).read_text(encoding="utf-8") for name in _SCRIPTS]
+    hashes = [b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'self'; sandbox allow-scripts"
+    )
+    headers = {
+        "Content-Security-Policy": policy,
+        "X-Frame-Options": "SAMEORIGIN",
+        "Cache-Control": "private, max-age=31536000, immutable",
+    }
+    return HTMLResponse(_FRAME + "".join(f"<script>{script}</script>\n" for script in scripts), 200, headers)
+
+
 def add_files(app: FastAPI, view: View) -> None:
-    """Add the route."""
+    """Add the routes."""
+
+    @app.get("/parts/diagram", include_in_schema=False)
+    def diagram() -> Response:
+        """Send the frame in which a note's page draws a diagram."""
+        return _diagram_frame()
 
     @app.get("/files/{path:path}", include_in_schema=False)
     def vault_file(request: Request, path: str) -> Response:

@@ -11,9 +11,11 @@ from markupsafe import Markup
 
 from pipelines.formats import format_of
 from pipelines.vault.obsidian import open_link
+from service.http.auth import SCRIPTED_POLICY
 from service.schemas.notes import NodeChunk
 from service.usecases.notes import Reader, log_entries
 from service.usecases.search import View
+from service.web.files import diagram_address
 from service.web.filters import Pages
 from service.web.note_html import OutlineEntry, RenderedNote, Targets, render_note
 from workers.attention import chosen
@@ -66,6 +68,8 @@ def _text(part: Sequence[NodeChunk]) -> str:
 
 
 _LATEST_ENTRIES = 5
+# Formulas have fonts of their own, and a diagram is drawn in a frame.
+_POLICY = f"{SCRIPTED_POLICY}; font-src 'self'; frame-src 'self'"
 
 
 def add_note_page(app: FastAPI, pages: Pages, reader: Reader, view: View) -> None:
@@ -86,4 +90,6 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, view: View) -> Non
         elif not (raw or note.heavy):
             rendered = render_note(note.text, targets)
         log = log_entries(view, note.path, _LATEST_ENTRIES)
-        return pages.show("note", note=note, rendered=rendered, raw=raw, log=log)
+        return pages.show(
+            "note", policy=_POLICY, diagram=diagram_address(), note=note, rendered=rendered, raw=raw, log=log
+        )

@@ -200,9 +200,11 @@ class InlineWriter:
     def _text(self, token: Token, *, within: bool) -> Markup:
         """Return what is no link to a file."""
         written = escape(token.content)
-        if token.type in ("code_inline", "math"):
-            kind = Markup(' class="math"') if token.type == "math" else ""
-            written = Markup("<code{}>{}</code>").format(kind, token.content)
+        if token.type == "code_inline":
+            written = Markup("<code>{}</code>").format(token.content)
+        elif token.type == "math":
+            kind = "math display" if token.markup == "$$" else "math"
+            written = Markup('<span class="{}">{}</span>').format(kind, token.content)
         elif token.type == "html_inline" and _BREAK.fullmatch(token.content):
             written = Markup("<br>")
         elif token.type == "comment" or (token.type == "html_inline" and token.content.startswith("<!--")):
@@ -292,6 +294,9 @@ _SIMPLE = {
     "thead_open": "thead",
     "tbody_open": "tbody",
 }
+# A script draws these in the element's shadow tree, so that what the server sent stays as it is, to be compared.
+_DIAGRAM = Markup('<div class="diagram"{}><pre tabindex="0"{}><code>{}</code></pre></div>\n')
+_FORMULA = Markup('<div class="math display"{}>{}</div>\n')
 _SCROLLED = Markup('<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>')
 
 
@@ -411,13 +416,20 @@ class _BlockWriter:
         """Return a block without blocks or inline Markdown in it, as the text that it is."""
         if token.type == "hr":
             return Markup("<hr>\n")
-        content, kind = token.content, ""
+        content, kind = token.content, Markup()
         if token.type == "fence":
-            kind = Markup(' data-language="{}"').format(token.info.split()[0]) if token.info.strip() else ""
+            language = (token.info.split() or [""])[0]
+            kind = Markup(' data-language="{}"').format(language) if language else kind
+            if language.lower() == "mermaid":
+                return _DIAGRAM.format(self._lines(token), kind, content)
         elif token.type == "math_or_comment":
             first, end = token.map or (0, 0)
             content = self._text[self._starts[first] : (self._starts[end:] or [len(self._text)])[0]]
-            kind = Markup(' class="{}"').format("math" if content.lstrip().startswith("$$") else "comment")
+            if content.lstrip().startswith("$$"):
+                return _FORMULA.format(
+                    self._lines(token), content.strip().removeprefix("$$").removesuffix("$$")
+                )
+            kind = Markup(' class="comment"')
         elif token.type == "html_block" and content.lstrip().startswith("<!--"):
             kind = Markup(' class="comment"')
         return Markup('<pre tabindex="0"{}{}><code>{}</code></pre>\n').format(

@@ -78,7 +78,19 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+// What draws formulas and diagrams is loaded where there are some.
+async function draw() {
+  if (!$("#text .math, #text .diagram")) return;
+  const { draw: drawIn } = await import($(".reading").dataset.drawings);
+  await drawIn($("#text"));
+}
+
+function refreshed() {
+  mark();
+  draw();
+}
+
 addEventListener("hashchange", show);
-new MutationObserver(mark).observe($(".reading"), { childList: true });
-mark();
+new MutationObserver(refreshed).observe($(".reading"), { childList: true });
+refreshed();
 addEventListener("load", show); // not sooner: the browser goes to what the address names until then
