@@ -57,8 +57,8 @@ _TYPES = {
 _SAVED = _Shown("application/octet-stream", lambda _: True)
 
 
-# The frame of a diagram. It has no origin, so it is sent no cookie and could load no file from here: the page holds its
-# scripts. Mermaid writes style attributes, which the note's own page forbids.
+# The frame of a diagram. It has no origin, so its requests have no cookie and could load nothing from here: its page
+# holds its scripts. Mermaid writes style attributes, which the note's own page forbids.
 
 
 _SCRIPTS = ("vendor/mermaid.tiny.js", "note-diagram.js")

@@ -18,7 +18,7 @@ async function draw() {
     tell();
   } catch (error) {
     document.body.replaceChildren();
-    asked.answer({ error: String(error?.message ?? error) });
+    asked.answer({ error: String(error?.message ?? error).split("\n")[0] });
   }
 }
 
