@@ -121,6 +121,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         docs_url=None,
         redoc_url=None,
     )
+    app.state.is_local = not names
     agents = _add_routes(app, view, sessions)
     add_problems(app)
     describe(app)

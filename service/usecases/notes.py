@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
@@ -24,20 +25,23 @@ from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
 from pipelines.indexing.status import why
 from pipelines.model import Domain
+from pipelines.notes.chunk import CJK
 from pipelines.notes.encodings import decode
 from pipelines.notes.markdown import read_note as read_note_bytes
 from pipelines.notes.privacy import may_leave
+from pipelines.search.excerpts import Excerpt, sentence_at
 from pipelines.search.quotes import check_citations
 from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.note_log import NoteEntry, NoteLog
 from pipelines.vault import files, paths
 from pipelines.vault import files as vault
 from pipelines.vault.ignore import IgnoreRules, is_of_other_format
+from service.runtime.programs import open_in_window, show_in_folder, shows_folders, window_program
 from service.runtime.refusals import standing_of
 from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
 from service.schemas.search import Lines, Part, SimilarHit
 from service.usecases.search import View
-from service.usecases.status import describe_note
+from service.usecases.status import describe_note, on_disk
 from service.usecases.titles import TitleSearch
 
 
@@ -348,22 +352,78 @@ def _raw_of(view: View, rules: IgnoreRules, key: str) -> str | None:
     return raw if rule is None or is_of_other_format(rule) else None
 
 
+# A note's file in a program of the machine that the service runs on.
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What opens a file without a terminal: `opens` names the program, `folder` says if a folder can be shown."""
+
+    opens: str | None
+    folder: bool
+
+
+def programs_for(path: str) -> Programs:
+    """Return the programs for a note's file."""
+    return Programs(window_program(path), shows_folders())
+
+
+def open_in_program(view: View, path: str, line: int) -> None:
+    """Open a note that the ledger knows in the program that `programs_for` names.
+
+    Raises NoteNotFoundError, VaultNotFoundError, UnsafePathError, ConfigurationError where the program does not.
+    """
+    open_in_window(view.resources.root, _known(view, path), line)
+
+
+def open_folder_of(view: View, path: str) -> None:
+    """Show a note that the ledger knows in its folder. Raises as `open_in_program`."""
+    show_in_folder(view.resources.root, _known(view, path))
+
+
+def _known(view: View, path: str) -> str:
+    key = files.note_key(path)
+    for domain, cache in view.readers():
+        if cache.ledger.stat_of([key]) and view.audience.sees(domain.slug, key):
+            return key
+    raise view.no_such_note(key)
+
+
 # A note as a person reads it: its text on the disk, and what the index knows about it.
 
 
 _SIMILAR = 6
 _EVIDENCE = 5
+_MOST_QUOTED = 50
+_MOST_MENTIONS = 20
+_MOST_PASSAGES = 500  # that have the words of a name: not all have it as it is written
+_SHORTEST_NAME, _SHORTEST_CJK = 4, 2
+_CJK_LETTER = re.compile(f"[{CJK}]")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedNote:
-    """A note at the other end of links: how many there are, on which line the first is, and their types in words."""
+    """A note at the other end of links: how many there are, on which line the first is, and their types in words.
+
+    `said` is the sentence around the first link, which is marked; None if it is not in the text of a passage.
+    """
 
     path: str
     title: str
     line: int
     count: int
     relations: tuple[str, ...]
+    said: Excerpt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A note that has a name of another in its text and does not link to it: the sentence, and its line."""
+
+    path: str
+    title: str
+    line: int
+    said: Excerpt
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,12 +502,49 @@ class Reader:
             links=self._linked(link for link in node.outlinks if link["type"] or not markdown)
             if node
             else [],
-            backlinks=self._linked(node.backlinks) if node else [],
+            backlinks=self._quoted(self._linked(node.backlinks), node.backlinks) if node else [],
             similar=self._names.similar(path, _SIMILAR).results if node else [],
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
             if self._view.audience.sees_all
             else [],
         )
+
+    def mentions(self, path: str) -> list[Mention]:
+        """Return notes that have the title or an alias of a note as a phrase in their text, and do not link to it.
+
+        The newest first, at most 20, each once. A name of fewer than four characters, or two of CJK, is in too many.
+        Raises NoteNotFoundError.
+        """
+        node = self._view.node(path)
+        names = [name for name in dict.fromkeys((node.title, *node.aliases)) if _is_telling(name)]
+        pattern = re.compile("|".join(map(_phrase, names)), re.IGNORECASE)
+        linking = {link["path"] for link in self._view.backlinks(path)}
+        found: dict[str, Mention] = {}
+        for domain, cache in self._view.readers() if names else ():
+            without = {path, *linking, *domain.configuration, *self._view.audience.hidden(domain.slug)}
+            rows = cache.search.texts_with(names, without, _MOST_PASSAGES)
+            there = on_disk(self._view.resources, cache, list({row[0] for row in rows}))
+            titles = {one.path: one.title for one in cache.graph.nodes(there)}
+            for other, text, first_line in rows:
+                if other in titles and other not in found and (match := pattern.search(text)):
+                    line = first_line + text.count("\n", 0, match.start())
+                    said = sentence_at(other, text, match.start(), [match[0]])
+                    found[other] = Mention(other, titles[other], line, said)
+        return list(found.values())[:_MOST_MENTIONS]
+
+    def _quoted(self, linked: Sequence[LinkedNote], links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
+        """Return linked notes with the sentence around the first link of each, as far as a page shows them."""
+        written = {(link["path"], link["line"]): str(link["text"]) for link in links}
+        lines = {one.path: one.line for one in linked[:_MOST_QUOTED]}
+        texts: dict[str, tuple[str, int]] = {}
+        for _, cache in self._view.readers() if lines else ():
+            texts |= cache.passages.texts_on_lines(lines)
+        return [
+            replace(one, said=_around_link(one, *texts[one.path], written.get((one.path, one.line), "")))
+            if one.path in texts and one.path in lines
+            else one
+            for one in linked
+        ]
 
     def _documents(self, files: Collection[str]) -> frozenset[str]:
         """Return the files beside Markdown that a ledger knows."""
@@ -481,3 +578,24 @@ class Reader:
             for path, title in titles.items()
         ]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))
+
+
+def _around_link(link: LinkedNote, text: str, first_line: int, written: str) -> Excerpt:
+    """Return the sentence around a link of a passage."""
+    before = text.split("\n")[: link.line - first_line]
+    start = sum(len(line) + 1 for line in before)
+    end = text.find("\n", start)
+    at = text.find(written, start, end if end >= 0 else len(text))
+    return sentence_at(link.path, text, max(at, start), [written])
+
+
+def _is_telling(name: str) -> bool:
+    return len(name) >= _SHORTEST_NAME or len(_CJK_LETTER.findall(name)) >= _SHORTEST_CJK
+
+
+def _phrase(name: str) -> str:
+    """Return the pattern of a name in a text: whole words, and between them any white space."""
+    words = r"\s+".join(map(re.escape, name.split()))
+    begins = r"(?<!\w)" if name[:1].isalnum() and not _CJK_LETTER.match(name[0]) else ""
+    ends = r"(?!\w)" if name[-1:].isalnum() and not _CJK_LETTER.match(name[-1]) else ""
+    return f"{begins}{words}{ends}"

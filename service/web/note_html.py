@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 from pipelines.notes.frontmatter import line_starts, read_frontmatter
 from pipelines.notes.links import NOTE_SUFFIXES, inner_target
 from pipelines.notes.markdown import BLOCKS, inline_parser
+from pipelines.question import read_question
 
 # The inline Markdown of a note as HTML: text, emphasis, code, links, tags.
 #
@@ -333,7 +334,7 @@ def render_note(text: str, targets: Targets) -> RenderedNote:
         if front.unread:
             body = Markup('<pre tabindex="0"{}>\n{}</pre>\n').format(lines, text[: front.end]) + body
     return RenderedNote(
-        properties=tuple((name, tuple(writer.values(value))) for name, value in front.values.items()),
+        properties=tuple((name, tuple(writer.values(name, value))) for name, value in front.values.items()),
         property_lines=lines,
         heading=heading,
         body=body,
@@ -374,13 +375,21 @@ class _BlockWriter:
             return self._closers.pop()
         return self._inline(token, index) if token.type == "inline" else self._leaf(token)
 
-    def values(self, value: object) -> Iterable[Markup]:
-        """Return a property's value, or the values of a list, as HTML."""
+    def values(self, name: str, value: object) -> Iterable[Markup]:
+        """Return a property's value, or the values of a list, as HTML: links to notes that have the same."""
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str):
-                yield self._inlines.write(item) if "[[" in item else self._inlines.plain(item)
+                written = self._inlines.write(item) if "[[" in item else self._inlines.plain(item)
             elif item is not None:
-                yield escape(json.dumps(item, ensure_ascii=False))
+                written = escape(json.dumps(item, ensure_ascii=False))
+            else:
+                continue
+            address = (
+                None
+                if "<a " in written or isinstance(item, dict)
+                else _search_for(name, html.unescape(written))
+            )
+            yield Markup('<a href="{}">{}</a>').format(address, written) if address else written
 
     def _open(self, token: Token, index: int) -> tuple[Markup, Markup]:
         """Return what opens and closes a block."""
@@ -483,6 +492,18 @@ class _BlockWriter:
             return Markup()
         self._ids.add(name)
         return Markup(' id="{}"').format(name)
+
+
+def _search_for(name: str, value: str) -> str | None:
+    """Return the address of the search for the notes with a property's value; None if no question asks for it."""
+    if name.lower() in ("tag", "tags"):
+        tag = value.strip().removeprefix("#")
+        return f"/?{urlencode({'tag': tag})}" if tag and not re.search(r"[\s,]", tag) else None
+    for asked in (f"[{name}:{value}]", f'["{name}":"{value}"]'):
+        question = read_question(asked)
+        if not question.text and [one.values for one in question.operators] == [(value,)]:
+            return f"/?{urlencode({'q': asked})}"
+    return None
 
 
 def _line_attributes(first: int, last: int) -> Markup:

@@ -62,7 +62,7 @@ CLASSES |= {
 }
 IDS = re.compile(r"L\d+|(?:h|b|fn|fnref)-.*", re.DOTALL)
 ADDRESSES = re.compile(
-    r"https?://|mailto:|/notes/|/files/|/\?q=|#(?:h|b|fn|fnref)-|obsidian://open\?path=[\w.%~-]+\Z"
+    r"https?://|mailto:|/notes/|/files/|/\?(?:q|tag)=|#(?:h|b|fn|fnref)-|obsidian://open\?path=[\w.%~-]+\Z"
 )
 MEANT = {
     "Note": "a/Note.md",
@@ -291,16 +291,16 @@ def test_frontmatter_is_a_table_and_what_is_none_is_shown_as_it_is_written():
     note = rendered("---\nup: '[[Note]]'\ntags: [a, b]\nempty:\nn: 2\n---\nx")
     assert note.properties == (
         ("up", ('<a href="/notes/a/Note.md">Note</a>',)),
-        ("tags", ("a", "b")),
+        ("tags", ('<a href="/?tag=a">a</a>', '<a href="/?tag=b">b</a>')),
         ("empty", ()),
-        ("n", ("2",)),
+        ("n", ('<a href="/?q=%5Bn%3A2%5D">2</a>',)),
     )
     broken = rendered("---\na: [\n---\n# t")
     assert broken.properties == ()
     assert "a: [" in Elements(broken.body).text
     assert broken.outline == ()
     partly = rendered("---\na: [\nb: No\n---\n# t")
-    assert partly.properties == (("b", ("No",)),)
+    assert partly.properties == (("b", ('<a href="/?q=%5Bb%3ANo%5D">No</a>',)),)
     assert "a: [" in Elements(partly.body).text
     twice = rendered("---\nb: 1\nb: 2\n---\n# t")
     assert "b: 1" not in Elements(twice.body).text
