@@ -29,7 +29,7 @@ from pipelines.notes.chunk import CJK
 from pipelines.notes.encodings import decode
 from pipelines.notes.markdown import read_note as read_note_bytes
 from pipelines.notes.privacy import may_leave
-from pipelines.search.excerpts import Excerpt, sentence_at
+from pipelines.search.excerpts import Excerpt, read_passage, sentence_at
 from pipelines.search.quotes import check_citations
 from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.note_log import NoteEntry, NoteLog
@@ -526,7 +526,7 @@ class Reader:
             there = on_disk(self._view.resources, cache, list({row[0] for row in rows}))
             titles = {one.path: one.title for one in cache.graph.nodes(there)}
             for other, text, first_line in rows:
-                if other in titles and other not in found and (match := pattern.search(text)):
+                if other in titles and other not in found and (match := _in_words(pattern, other, text)):
                     line = first_line + text.count("\n", 0, match.start())
                     said = sentence_at(other, text, match.start(), [match[0]])
                     found[other] = Mention(other, titles[other], line, said)
@@ -587,6 +587,13 @@ def _around_link(link: LinkedNote, text: str, first_line: int, written: str) -> 
     end = text.find("\n", start)
     at = text.find(written, start, end if end >= 0 else len(text))
     return sentence_at(link.path, text, max(at, start), [written])
+
+
+def _in_words(pattern: re.Pattern[str], path: str, text: str) -> re.Match[str] | None:
+    """Return the first match in the words of a passage, and not in a link, an address or a tag."""
+    matches = list(pattern.finditer(text))
+    passage = read_passage(path, text) if matches else None
+    return next((one for one in matches if passage and passage.says(*one.span())), None)
 
 
 def _is_telling(name: str) -> bool:
