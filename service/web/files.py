@@ -29,7 +29,7 @@ _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{0,15})")
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownType:
     """A type of file that the browser shows: what its bytes begin with decides, and not only its name."""
 
     media_type: str
@@ -41,20 +41,20 @@ def _with(*starts: bytes) -> Callable[[bytes], bool]:
     return lambda head: head.startswith(starts)
 
 
-_JPEG = _Shown("image/jpeg", _with(b"\xff\xd8\xff"))
+_JPEG = _ShownType("image/jpeg", _with(b"\xff\xd8\xff"))
 _TYPES = {
-    ".pdf": _Shown("application/pdf", lambda head: b"%PDF-" in head, _READER),
-    ".png": _Shown("image/png", _with(b"\x89PNG\r\n\x1a\n")),
+    ".pdf": _ShownType("application/pdf", lambda head: b"%PDF-" in head, _READER),
+    ".png": _ShownType("image/png", _with(b"\x89PNG\r\n\x1a\n")),
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
-    ".gif": _Shown("image/gif", _with(b"GIF87a", b"GIF89a")),
-    ".webp": _Shown("image/webp", lambda head: head[:4] == b"RIFF" and head[8:12] == b"WEBP"),
-    ".avif": _Shown("image/avif", lambda head: head[4:12] in (b"ftypavif", b"ftypavis")),
-    ".bmp": _Shown("image/bmp", _with(b"BM")),
+    ".gif": _ShownType("image/gif", _with(b"GIF87a", b"GIF89a")),
+    ".webp": _ShownType("image/webp", lambda head: head[:4] == b"RIFF" and head[8:12] == b"WEBP"),
+    ".avif": _ShownType("image/avif", lambda head: head[4:12] in (b"ftypavif", b"ftypavis")),
+    ".bmp": _ShownType("image/bmp", _with(b"BM")),
     # A picture may hold scripts and links. As an image a browser runs none; opened by itself, the policy forbids all.
-    ".svg": _Shown("image/svg+xml", lambda _: True),
+    ".svg": _ShownType("image/svg+xml", lambda _: True),
 }
-_SAVED = _Shown("application/octet-stream", lambda _: True)
+_SAVED = _ShownType("application/octet-stream", lambda _: True)
 
 
 # The frame of a diagram. It has no origin, so its requests have no cookie and could load nothing from here: its page

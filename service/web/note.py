@@ -132,7 +132,7 @@ def _is_here(request: Request) -> bool:
     )
 
 
-class Wanted(BaseModel):
+class Opening(BaseModel):
     """Where a note's file is to be opened, and at which line."""
 
     where: Literal["program", "folder"]
@@ -168,7 +168,7 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, view: View) -> Non
         )
 
     @app.post("/notes/{path:path}", include_in_schema=False)
-    def open_note(request: Request, path: str, wanted: Wanted) -> Response:
+    def open_note(request: Request, path: str, wanted: Opening) -> Response:
         """Open a note's file in a program of this machine, or show it in its folder."""
         if not _is_here(request):
             return problem(
