@@ -55,6 +55,8 @@ CLASSES = {
     "picture",
 }
 CLASSES |= {
+    "diagram",
+    "math display",
     "block-id",
     "center",
     "right",
