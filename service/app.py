@@ -45,6 +45,7 @@ from service.runtime.sockets import bind
 from service.usecases.operations import Operations
 from service.usecases.search import View
 from service.usecases.tags import Tags
+from service.web.files import add_files
 from service.web.ops import add_ops
 from service.web.search import add_pages, graph_page, make_templates
 from workers.complaints import model_reported
@@ -120,6 +121,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         docs_url=None,
         redoc_url=None,
     )
+    app.state.is_local = not names
     agents = _add_routes(app, view, sessions)
     add_problems(app)
     describe(app)
@@ -131,6 +133,7 @@ def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
     resources = view.resources
     templates = make_templates(resources.root)
     add_pages(app, view, sessions, templates)
+    add_files(app, view)
     add_graph(app, view, partial(graph_page, templates))
     add_traversal(app, view)
     add_names(app, view)

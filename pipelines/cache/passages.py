@@ -303,6 +303,19 @@ class SqlitePassages:
         )
         return [_chunk(row) for row in rows]
 
+    def texts_on_lines(self, lines: Mapping[str, int]) -> dict[str, tuple[str, int]]:
+        """Return, by path, the text and first line of the first of a note's chunks that has a line of the file."""
+        found: dict[str, tuple[str, int]] = {}
+        for path, text, first_line in select(
+            self._con,
+            "SELECT c.path, c.text, c.first_line FROM json_each(?) line CROSS JOIN vault_chunk c ON c.path = line.key"
+            " WHERE line.value BETWEEN c.first_line AND c.last_line AND c.end_offset > c.start_offset"
+            " ORDER BY c.path, c.position",
+            (json.dumps(dict(lines)),),
+        ):
+            found.setdefault(path, (text, first_line))
+        return found
+
     def chunks_around(self, ids: Sequence[int], within: int) -> dict[str, list[ChunkRow]]:
         """Return, by path, the chunks of a note up to `within` places before and after each of these, in order."""
         found: dict[str, list[ChunkRow]] = {}

@@ -113,6 +113,26 @@ class SqliteSearch:
         )
         return {path for (path,) in found}
 
+    def texts_with(
+        self, phrases: Collection[str], without: Collection[str], most: int
+    ) -> list[tuple[str, str, int]]:
+        """Return path, text and first line of chunks that have one of the phrases, in any of its English forms.
+
+        The newest chunks come first, at most `most`, none of them of the notes `without`.
+        """
+        wanted = " OR ".join(f'"{words}"' for words in map(index_text, phrases) if words)
+        if not wanted:
+            return []
+        return list(
+            select(
+                self._con,
+                "SELECT c.path, c.text, c.first_line FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
+                " WHERE vault_chunk_fts MATCH ? AND c.end_offset > c.start_offset"
+                " AND c.path NOT IN (SELECT value FROM json_each(?)) ORDER BY f.rowid DESC LIMIT ?",
+                (f"text : ({wanted})", json.dumps(list(without)), most),
+            )
+        )
+
     def chunks_of_notes(
         self, among: Collection[str] | None, without: Collection[str], only: Collection[int] | None
     ) -> list[int]:

@@ -116,6 +116,7 @@ def _math_or_comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
     if not silent:
         token = state.push("comment" if marker == "%%" else "math", "", 0)
         token.content = state.src[state.pos : end].strip("$")
+        token.markup = marker if marker == "$$" else marker[0]
     state.pos = end
     return True
 

@@ -517,6 +517,12 @@ def excerpt(
     return Excerpt(cut, marks, tuple((sentences[i].start, sentences[i].end) for i in best))
 
 
+def sentence_at(path: str, text: str, at: int, terms: Sequence[str]) -> Excerpt:
+    """Return the sentence of a passage that holds the character `at`, or the next one, with the terms marked."""
+    ahead = [one for one in split_sentences(text) if one.end > at]
+    return excerpt(read_passage(path, text), ahead[:1], terms)
+
+
 def _composed(text: str) -> str:
     """Return a text in composed Unicode (NFC), in which it is shown."""
     return unicodedata.normalize("NFC", text)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
@@ -295,10 +293,6 @@ def view_of(given: dict[str, Any]) -> View:
 # Open a file in the user's browser, without output from the program that finds the browser.
 
 
-# A program that finds no browser exits within this time; one that still runs has found one.
-_PATIENCE_SECONDS = 3.0
-
-
 def open_signed_in(service: Service, page: str = "/") -> bool:
     """Open one of our pages, signed in; return whether a browser could be started. Raises ServiceError.
 
@@ -315,26 +309,9 @@ def link(service: Service, page: str = "/") -> str:
 
 def open_file(file: Path) -> bool:
     """Open a file in the browser; return whether one could be started."""
+    from service.runtime.programs import open_address  # noqa: PLC0415 - most commands open nothing
+
     return open_address(file.as_uri())
-
-
-def open_address(address: str) -> bool:
-    """Open an address with the program that the system has for it; return whether one could be started."""
-    opener = "open" if sys.platform == "darwin" else "xdg-open"
-    try:
-        process = subprocess.Popen(  # noqa: S603 - no shell, and an address that we made
-            [opener, address],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:
-        return False
-    try:
-        return process.wait(_PATIENCE_SECONDS) == 0
-    except subprocess.TimeoutExpired:
-        return True
 
 
 # The filters as options, for every command that takes them.

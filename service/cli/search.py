@@ -57,7 +57,7 @@ class _Nth(click.IntRange):
     is_flag=False,
     flag_value=1,
     metavar="[N]",
-    help="Open the first hit, or the Nth, in Obsidian or in $EDITOR.",
+    help="Open the first hit, or the Nth, in Obsidian, in $EDITOR, or in the system's program.",
 )
 @json_option
 def search(

@@ -47,7 +47,8 @@ from queue_config.queue import QueueUnavailableError
 # Style sheets, scripts and the icon: their addresses change with their bytes, so that a browser may keep them.
 
 
-_FOLDER = Path(__file__).parents[1] / "web" / "static"
+FILES = Path(__file__).parents[1] / "web" / "static"
+"""The folder of the files that pages load."""
 _WORKER = "graph-layout.js"
 # A web worker follows the policy of its script, not of the page: this lets it load our other scripts.
 _WORKER_POLICY = "default-src 'none'; script-src 'self'"
@@ -63,7 +64,7 @@ class Static(StaticFiles):
     """Serves the files. A browser may keep one that it asked for by its present digest for a year."""
 
     def __init__(self) -> None:
-        super().__init__(directory=_FOLDER)
+        super().__init__(directory=FILES)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return a file; the map's worker with the policy that it needs."""
@@ -76,7 +77,7 @@ class Static(StaticFiles):
 
 
 def _digest(name: str) -> str:
-    path = _FOLDER / name
+    path = FILES / name
     stat = path.stat()
     return _digest_of(path, stat.st_mtime_ns, stat.st_size)
 

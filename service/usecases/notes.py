@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.passages import ChunkRow, document_text
-from pipelines.errors import NO_NOTE, CacheMissingError, NoteError, NoteNotFoundError, NotFoundError
+from pipelines.errors import (
+    NO_NOTE,
+    CacheMissingError,
+    NoteError,
+    NoteNotFoundError,
+    NoteTooLargeError,
+    NotFoundError,
+    UnsafePathError,
+)
 from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
 from pipelines.indexing.status import why
 from pipelines.model import Domain
+from pipelines.notes.chunk import CJK
 from pipelines.notes.encodings import decode
 from pipelines.notes.markdown import read_note as read_note_bytes
 from pipelines.notes.privacy import may_leave
+from pipelines.search.excerpts import Excerpt, read_passage, sentence_at
 from pipelines.search.quotes import check_citations
 from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.note_log import NoteEntry, NoteLog
-from pipelines.vault import files
+from pipelines.vault import files, paths
 from pipelines.vault import files as vault
+from pipelines.vault.ignore import IgnoreRules, is_of_other_format
+from service.runtime.programs import open_in_window, show_in_folder, shows_folders, window_program
 from service.runtime.refusals import standing_of
 from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
 from service.schemas.search import Lines, Part, SimilarHit
 from service.usecases.search import View
-from service.usecases.status import describe_note
+from service.usecases.status import describe_note, on_disk
 from service.usecases.titles import TitleSearch
 
 
@@ -275,22 +289,141 @@ def _is_seen(view: View, file: NoteFile) -> bool:
     )
 
 
+# A file of the vault as it is: for the pages, which show pictures and open documents.
+
+
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".bmp", ".svg")
+"""The ends of the names of pictures that browsers show."""
+
+LARGEST_SERVED = 500_000_000
+"""Upper bound on the bytes of a file that is handed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file of the vault, open for reading, with its size in bytes."""
+
+    name: str
+    file: BinaryIO
+    size: int
+
+
+def open_file(view: View, path: str) -> OpenFile:
+    """Open a file of the vault that is a note, or that is neither hidden nor ignored, without following a link.
+
+    Only who sees all notes may have files: whether a picture is private, the index does not know. A file of a format
+    that its domain does not index is no ignored one. Raises NoteNotFoundError, VaultNotFoundError,
+    NoteTooLargeError, NotFoundError if the file cannot be read.
+    """
+    resources, key = view.resources, files.note_key(path)
+    resources.require_present()
+    root = resources.root
+    rules = rules_of(root, resources.registry())
+    raw = _raw_of(view, rules, key) if view.audience.sees_all else None
+    if raw is None:
+        raise view.no_such_note(key)
+    try:
+        file = os.fdopen(paths.open_file(root, raw), "rb")
+    except FileNotFoundError as error:
+        raise view.no_such_note(key) from error
+    except (OSError, UnsafePathError) as error:
+        raise NotFoundError(
+            f"{key!r} cannot be opened: it is a link, no regular file, or unreadable"
+        ) from error
+    size = os.fstat(file.fileno()).st_size
+    if size > LARGEST_SERVED:
+        file.close()
+        raise NoteTooLargeError(
+            f"{key!r} has {size / 1e6:,.0f} MB; files of up to {LARGEST_SERVED / 1e6:,.0f} MB are opened here,"
+            " and larger ones from their folder"
+        )
+    return OpenFile(key.rpartition("/")[2], file, size)
+
+
+def _raw_of(view: View, rules: IgnoreRules, key: str) -> str | None:
+    """Return the path on disk of a note, or of a file that is neither hidden nor ignored; None for any other."""
+    for _, cache in view.readers():
+        if known := cache.ledger.stat_of([key]).get(key):
+            return known[0]
+    if files.is_hidden(key) or {"", ".", ".."} & set(key.split("/")):
+        return None
+    raw = files.path_on_disk(view.resources.root, key)
+    rule = rules.for_file(raw)
+    return raw if rule is None or is_of_other_format(rule) else None
+
+
+# A note's file in a program of the machine that the service runs on.
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What opens a file without a terminal: `opens` names the program, `folder` says if a folder can be shown."""
+
+    opens: str | None
+    folder: bool
+
+
+def programs_for(path: str) -> Programs:
+    """Return the programs for a note's file."""
+    return Programs(window_program(path), shows_folders())
+
+
+def open_in_program(view: View, path: str, line: int) -> None:
+    """Open a note that the ledger knows in the program that `programs_for` names.
+
+    Raises NoteNotFoundError, VaultNotFoundError, UnsafePathError, ConfigurationError where the program does not.
+    """
+    open_in_window(view.resources.root, _known(view, path), line)
+
+
+def open_folder_of(view: View, path: str) -> None:
+    """Show a note that the ledger knows in its folder. Raises as `open_in_program`."""
+    show_in_folder(view.resources.root, _known(view, path))
+
+
+def _known(view: View, path: str) -> str:
+    key = files.note_key(path)
+    for domain, cache in view.readers():
+        if cache.ledger.stat_of([key]) and view.audience.sees(domain.slug, key):
+            return key
+    raise view.no_such_note(key)
+
+
 # A note as a person reads it: its text on the disk, and what the index knows about it.
 
 
 _SIMILAR = 6
 _EVIDENCE = 5
+_MOST_QUOTED = 50
+_MOST_MENTIONS = 20
+_MOST_PASSAGES = 500  # that have the words of a name: not all have it as it is written
+_SHORTEST_NAME, _SHORTEST_CJK = 4, 2
+_CJK_LETTER = re.compile(f"[{CJK}]")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedNote:
-    """A note at the other end of links: how many there are, on which line the first is, and their types in words."""
+    """A note at the other end of links: how many there are, on which line the first is, and their types in words.
+
+    `said` is the sentence around the first link, which is marked; None if it is not in the text of a passage.
+    """
 
     path: str
     title: str
     line: int
     count: int
     relations: tuple[str, ...]
+    said: Excerpt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A note that has a name of another in its text and does not link to it: the sentence, and its line."""
+
+    path: str
+    title: str
+    line: int
+    said: Excerpt
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +431,9 @@ class OpenNote:
     """A note that is open before a reader.
 
     `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
-    target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
-    `node` is None while nothing of the note is indexed. `links` are those of a document that is not
-    Markdown, and of Markdown those that have a type.
+    target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index;
+    `pictures`: those that may be shown. `node` is None while nothing of the note is indexed. `links` are those of a
+    document that is not Markdown, and of Markdown those that have a type.
     """
 
     path: str
@@ -310,6 +443,7 @@ class OpenNote:
     heavy: bool
     meant: dict[str, str | None]
     documents: frozenset[str]
+    pictures: frozenset[str]
     standing: dict[str, Any]
     node: NodeAnswer | None
     links: list[LinkedNote]
@@ -362,22 +496,70 @@ class Reader:
             heavy=markdown and is_heavy(data),
             meant={written: file if file in named else None for written, file in meant.items()},
             documents=self._documents(named),
+            pictures=self._pictures(named),
             standing=self._view.why(path),
             node=node,
             links=self._linked(link for link in node.outlinks if link["type"] or not markdown)
             if node
             else [],
-            backlinks=self._linked(node.backlinks) if node else [],
+            backlinks=self._quoted(self._linked(node.backlinks), node.backlinks) if node else [],
             similar=self._names.similar(path, _SIMILAR).results if node else [],
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
             if self._view.audience.sees_all
             else [],
         )
 
+    def mentions(self, path: str) -> list[Mention]:
+        """Return notes that have the title or an alias of a note as a phrase in their text, and do not link to it.
+
+        The newest first, at most 20, each once. A name of fewer than four characters, or two of CJK, is in too many.
+        Raises NoteNotFoundError.
+        """
+        node = self._view.node(path)
+        names = [name for name in dict.fromkeys((node.title, *node.aliases)) if _is_telling(name)]
+        pattern = re.compile("|".join(map(_phrase, names)), re.IGNORECASE)
+        linking = {link["path"] for link in self._view.backlinks(path)}
+        found: dict[str, Mention] = {}
+        for domain, cache in self._view.readers() if names else ():
+            without = {path, *linking, *domain.configuration, *self._view.audience.hidden(domain.slug)}
+            rows = cache.search.texts_with(names, without, _MOST_PASSAGES)
+            there = on_disk(self._view.resources, cache, list({row[0] for row in rows}))
+            titles = {one.path: one.title for one in cache.graph.nodes(there)}
+            for other, text, first_line in rows:
+                if other in titles and other not in found and (match := _in_words(pattern, other, text)):
+                    line = first_line + text.count("\n", 0, match.start())
+                    said = sentence_at(other, text, match.start(), [match[0]])
+                    found[other] = Mention(other, titles[other], line, said)
+        return list(found.values())[:_MOST_MENTIONS]
+
+    def _quoted(self, linked: Sequence[LinkedNote], links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
+        """Return linked notes with the sentence around the first link of each, as far as a page shows them."""
+        written = {(link["path"], link["line"]): str(link["text"]) for link in links}
+        lines = {one.path: one.line for one in linked[:_MOST_QUOTED]}
+        texts: dict[str, tuple[str, int]] = {}
+        for _, cache in self._view.readers() if lines else ():
+            texts |= cache.passages.texts_on_lines(lines)
+        return [
+            replace(one, said=_around_link(one, *texts[one.path], written.get((one.path, one.line), "")))
+            if one.path in texts and one.path in lines
+            else one
+            for one in linked
+        ]
+
     def _documents(self, files: Collection[str]) -> frozenset[str]:
         """Return the files beside Markdown that a ledger knows."""
         others = [file for file in files if not vault.is_markdown(file)]
         return frozenset(file for _, cache in self._view.readers() for file in cache.ledger.stat_of(others))
+
+    def _pictures(self, named: Collection[str]) -> frozenset[str]:
+        """Return the pictures that `open_file` opens; none for who does not see all notes."""
+        resources = self._view.resources
+        found = (
+            [one for one in named if one.lower().endswith(PICTURES)] if self._view.audience.sees_all else []
+        )
+        rules = rules_of(resources.root, resources.registry()) if found else None
+        raws = {one: _raw_of(self._view, rules, one) for one in found} if rules else {}
+        return frozenset(one for one, raw in raws.items() if raw and vault.look(resources.root, raw))
 
     def _linked(self, links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
         """Return each note at the other end of these links once, by its title, without files that are no notes."""
@@ -396,3 +578,31 @@ class Reader:
             for path, title in titles.items()
         ]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))
+
+
+def _around_link(link: LinkedNote, text: str, first_line: int, written: str) -> Excerpt:
+    """Return the sentence around a link of a passage."""
+    before = text.split("\n")[: link.line - first_line]
+    start = sum(len(line) + 1 for line in before)
+    end = text.find("\n", start)
+    at = text.find(written, start, end if end >= 0 else len(text))
+    return sentence_at(link.path, text, max(at, start), [written])
+
+
+def _in_words(pattern: re.Pattern[str], path: str, text: str) -> re.Match[str] | None:
+    """Return the first match in the words of a passage, and not in a link, an address or a tag."""
+    matches = list(pattern.finditer(text))
+    passage = read_passage(path, text) if matches else None
+    return next((one for one in matches if passage and passage.says(*one.span())), None)
+
+
+def _is_telling(name: str) -> bool:
+    return len(name) >= _SHORTEST_NAME or len(_CJK_LETTER.findall(name)) >= _SHORTEST_CJK
+
+
+def _phrase(name: str) -> str:
+    """Return the pattern of a name in a text: whole words, and between them any white space."""
+    words = r"\s+".join(map(re.escape, name.split()))
+    begins = r"(?<!\w)" if name[:1].isalnum() and not _CJK_LETTER.match(name[0]) else ""
+    ends = r"(?!\w)" if name[-1:].isalnum() and not _CJK_LETTER.match(name[-1]) else ""
+    return f"{begins}{words}{ends}"

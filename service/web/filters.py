@@ -132,7 +132,9 @@ class Pages:
         self._badges = badges
         templates.filters.update(FILTERS)
 
-    def show(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    def show(
+        self, template: str, status: int = 200, policy: str = SCRIPTED_POLICY, **context: Any
+    ) -> HTMLResponse:
         """Return a page."""
         text = self._templates.get_template(f"ops/{template}.html").render(badges=self._badges(), **context)
-        return HTMLResponse(text, status, {"Content-Security-Policy": SCRIPTED_POLICY})
+        return HTMLResponse(text, status, {"Content-Security-Policy": policy})

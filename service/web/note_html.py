@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 from pipelines.notes.frontmatter import line_starts, read_frontmatter
 from pipelines.notes.links import NOTE_SUFFIXES, inner_target
 from pipelines.notes.markdown import BLOCKS, inline_parser
+from pipelines.question import read_question
 
 # The inline Markdown of a note as HTML: text, emphasis, code, links, tags.
 #
@@ -36,6 +37,7 @@ _BLOCK_NAME = re.compile(r"\^[A-Za-z0-9-]+")
 _LEAVING = re.compile(r"(?:https?://|mailto:)[^\s<>\"'\\]+", re.IGNORECASE)
 _BARE = re.compile(r"https?://[^\s<>\"'\\`]*[^\s<>\"'\\`.,;:!?)\]}*_]")
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]{1,200})\]")
+_SIZE = re.compile(r"(\d{1,5})(?:x(\d{1,5}))?")
 _EQUALS_SIGN = ord("=")
 _LINE_BREAK = Markup("<br>\n")
 _TAGS = {
@@ -112,17 +114,23 @@ def note_address(path: str) -> str:
     return f"/notes/{quote(path)}"
 
 
+def file_address(path: str) -> str:
+    """Return the address of a file of the vault."""
+    return f"/files/{quote(path)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Targets:
     """Where the links of a note lead: `meant` has the file of each target that the index knows, or None.
 
     `opener` returns the address with which another program opens a file of the vault. `documents` are the files
-    beside Markdown that have a page.
+    beside Markdown that have a page, `pictures` those that are shown where a note embeds them.
     """
 
     meant: Mapping[str, str | None]
     opener: Callable[[str], str]
     documents: Collection[str] = ()
+    pictures: Collection[str] = ()
 
     def address(self, target: str, fragment: str) -> str | None:
         """Return where a link leads, or None if it means no file."""
@@ -132,9 +140,16 @@ class Targets:
         path = self.meant.get(target)
         if path is None:
             return None
+        if path in self.pictures:
+            return file_address(path)
         if path in self.documents:
             return note_address(path) + (f"#{quote(fragment, safe='=')}" if fragment else "")
         return note_address(path) + place if path.lower().endswith(NOTE_SUFFIXES) else self.opener(path)
+
+    def picture(self, target: str) -> str | None:
+        """Return the address of the picture that a link means; None if it means none that is shown."""
+        path = self.meant.get(target)
+        return file_address(path) if path and path in self.pictures else None
 
     def why_dead(self, target: str) -> str:
         """Say why a link leads nowhere."""
@@ -186,9 +201,11 @@ class InlineWriter:
     def _text(self, token: Token, *, within: bool) -> Markup:
         """Return what is no link to a file."""
         written = escape(token.content)
-        if token.type in ("code_inline", "math"):
-            kind = Markup(' class="math"') if token.type == "math" else ""
-            written = Markup("<code{}>{}</code>").format(kind, token.content)
+        if token.type == "code_inline":
+            written = Markup("<code>{}</code>").format(token.content)
+        elif token.type == "math":
+            kind = "math display" if token.markup == "$$" else "math"
+            written = Markup('<span class="{}">{}</span>').format(kind, token.content)
         elif token.type == "html_inline" and _BREAK.fullmatch(token.content):
             written = Markup("<br>")
         elif token.type == "comment" or (token.type == "html_inline" and token.content.startswith("<!--")):
@@ -220,6 +237,8 @@ class InlineWriter:
 
     def _file(self, target: str, fragment: str, text: str, *, embed: bool, within: bool) -> Markup:
         found = self._targets.address(target, fragment)
+        if embed and (picture := self._targets.picture(target)):
+            return _picture(picture, text, target, within=within)
         if within:
             return escape(text)
         if found is None:
@@ -229,7 +248,7 @@ class InlineWriter:
         return Markup('<a{} href="{}">{}</a>').format(Markup(' class="embed"') if embed else "", found, text)
 
     def _image(self, token: Token, *, within: bool) -> Markup:
-        """Return a link to a picture: none is loaded."""
+        """Return a picture of the vault, or a link: none is loaded from elsewhere."""
         address = str(token.attrs.get("src", ""))
         text = token.content or address
         if _LEAVING.fullmatch(address) and not within:
@@ -242,6 +261,17 @@ class InlineWriter:
         self._refs.add(label)
         place = "" if again else Markup(' id="fnref-{}"').format(label)
         return Markup('<sup{}><a href="#fn-{}">{}</a></sup>').format(place, quote(label), label)
+
+
+def _picture(address: str, text: str, name: str, *, within: bool) -> Markup:
+    """Return a picture that leads to its file; its text may end with a width, as Obsidian has it: `garden|300`."""
+    before, _, last = text.rpartition("|")
+    size = _SIZE.fullmatch(last)
+    alt = (before if size else text) or name
+    width = Markup(' width="{}"').format(int(size[1])) if size else ""
+    height = Markup(' height="{}"').format(int(size[2])) if size and size[2] else ""
+    shown = Markup('<img src="{}" alt="{}" loading="lazy"{}{}>').format(address, alt, width, height)
+    return shown if within else Markup('<a class="picture" href="{}">{}</a>').format(address, shown)
 
 
 def _leaving(address: str, text: str) -> Markup:
@@ -265,6 +295,9 @@ _SIMPLE = {
     "thead_open": "thead",
     "tbody_open": "tbody",
 }
+# A script draws these in the element's shadow tree, so that what the server sent stays as it is, to be compared.
+_DIAGRAM = Markup('<div class="diagram"{}><pre tabindex="0"{}><code>{}</code></pre></div>\n')
+_FORMULA = Markup('<div class="math display"{}>{}</div>\n')
 _SCROLLED = Markup('<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>')
 
 
@@ -289,7 +322,7 @@ class RenderedNote:
 
 
 def render_note(text: str, targets: Targets) -> RenderedNote:
-    """Return a note's text as HTML in which nothing of the note is active but links to notes and to the web."""
+    """Return a note's text as HTML in which nothing of it is active but links, and pictures of the vault."""
     front = read_frontmatter(text)
     starts = line_starts(text)
     start = max(front.body_start, front.end)
@@ -301,7 +334,7 @@ def render_note(text: str, targets: Targets) -> RenderedNote:
         if front.unread:
             body = Markup('<pre tabindex="0"{}>\n{}</pre>\n').format(lines, text[: front.end]) + body
     return RenderedNote(
-        properties=tuple((name, tuple(writer.values(value))) for name, value in front.values.items()),
+        properties=tuple((name, tuple(writer.values(name, value))) for name, value in front.values.items()),
         property_lines=lines,
         heading=heading,
         body=body,
@@ -342,13 +375,21 @@ class _BlockWriter:
             return self._closers.pop()
         return self._inline(token, index) if token.type == "inline" else self._leaf(token)
 
-    def values(self, value: object) -> Iterable[Markup]:
-        """Return a property's value, or the values of a list, as HTML."""
+    def values(self, name: str, value: object) -> Iterable[Markup]:
+        """Return a property's value, or the values of a list, as HTML: links to notes that have the same."""
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str):
-                yield self._inlines.write(item) if "[[" in item else self._inlines.plain(item)
+                written = self._inlines.write(item) if "[[" in item else self._inlines.plain(item)
             elif item is not None:
-                yield escape(json.dumps(item, ensure_ascii=False))
+                written = escape(json.dumps(item, ensure_ascii=False))
+            else:
+                continue
+            address = (
+                None
+                if "<a " in written or isinstance(item, dict)
+                else _search_for(name, html.unescape(written))
+            )
+            yield Markup('<a href="{}">{}</a>').format(address, written) if address else written
 
     def _open(self, token: Token, index: int) -> tuple[Markup, Markup]:
         """Return what opens and closes a block."""
@@ -384,13 +425,20 @@ class _BlockWriter:
         """Return a block without blocks or inline Markdown in it, as the text that it is."""
         if token.type == "hr":
             return Markup("<hr>\n")
-        content, kind = token.content, ""
+        content, kind = token.content, Markup()
         if token.type == "fence":
-            kind = Markup(' data-language="{}"').format(token.info.split()[0]) if token.info.strip() else ""
+            language = (token.info.split() or [""])[0]
+            kind = Markup(' data-language="{}"').format(language) if language else kind
+            if language.lower() == "mermaid":
+                return _DIAGRAM.format(self._lines(token), kind, content)
         elif token.type == "math_or_comment":
             first, end = token.map or (0, 0)
             content = self._text[self._starts[first] : (self._starts[end:] or [len(self._text)])[0]]
-            kind = Markup(' class="{}"').format("math" if content.lstrip().startswith("$$") else "comment")
+            if content.lstrip().startswith("$$"):
+                return _FORMULA.format(
+                    self._lines(token), content.strip().removeprefix("$$").removesuffix("$$")
+                )
+            kind = Markup(' class="comment"')
         elif token.type == "html_block" and content.lstrip().startswith("<!--"):
             kind = Markup(' class="comment"')
         return Markup('<pre tabindex="0"{}{}><code>{}</code></pre>\n').format(
@@ -444,6 +492,18 @@ class _BlockWriter:
             return Markup()
         self._ids.add(name)
         return Markup(' id="{}"').format(name)
+
+
+def _search_for(name: str, value: str) -> str | None:
+    """Return the address of the search for the notes with a property's value; None if no question asks for it."""
+    if name.lower() in ("tag", "tags"):
+        tag = value.strip().removeprefix("#")
+        return f"/?{urlencode({'tag': tag})}" if tag and not re.search(r"[\s,]", tag) else None
+    for asked in (f"[{name}:{value}]", f'["{name}":"{value}"]'):
+        question = read_question(asked)
+        if not question.text and [one.values for one in question.operators] == [(value,)]:
+            return f"/?{urlencode({'q': asked})}"
+    return None
 
 
 def _line_attributes(first: int, last: int) -> Markup:

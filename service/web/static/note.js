@@ -53,7 +53,20 @@ function mark() {
   if (parts.length) CSS.highlights?.set("passage", new Highlight(...parts));
   const other = $("#other"); // the same note raw, or rendered; a note that is always raw has none
   if (other) other.hash = location.hash;
+  const file = $("#open-file:not([download])");
+  if (file) file.hash = page() ? `page=${page()}` : "";
+  const program = $("#program");
+  if (program) program.dataset.body = JSON.stringify({ where: "program", line: lines()?.first || 1 });
   return parts;
+}
+
+// The page of the document that the address names, itself or by lines.
+function page() {
+  const named = /^#page=(\d+)$/.exec(decoded(location.hash) && location.hash);
+  if (named) return named[1];
+  const wanted = lines();
+  const heading = wanted && blocks(wanted)[0]?.querySelector('h2[id^="page="]');
+  return heading?.id.slice("page=".length);
 }
 
 function show() {
@@ -68,17 +81,90 @@ function show() {
   }
 }
 
+// Copying
+
+const { path, title } = $(".bar").dataset;
+const copies = {
+  link: () => location.href,
+  path: () => path,
+  // As agents cite notes: the path in the vault, and the lines or the page.
+  citation: () => `[${title.replace(/[[\]\\]/g, "\\$&")}](${encodeURI(path).replace(/[()#?]/g, encodeURIComponent).replace(/[()]/g, (sign) => (sign === "(" ? "%28" : "%29"))}${place()})`,
+};
+
+function place() {
+  const wanted = lines();
+  if (wanted && !page()) return wanted.first === wanted.last ? `#L${wanted.first}` : `#L${wanted.first}-L${wanted.last}`;
+  return page() ? `#page=${page()}` : "";
+}
+
+async function copy(what) {
+  const text = copies[what]();
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Browsers have no clipboard for an address without TLS that is not this machine's.
+    const area = document.createElement("textarea");
+    area.value = text;
+    $("main").append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  said(`Copied: ${text}`);
+}
+
+let hiding;
+function said(text) {
+  const toast = $("#toast");
+  toast.textContent = text;
+  toast.className = "shown";
+  clearTimeout(hiding);
+  hiding = setTimeout(() => (toast.className = ""), 4_000);
+}
+
+$(".copy").hidden = false;
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) copy(button.dataset.copy);
+});
+
+// Notes that mention this one: asked for when the page is there, because the words of all notes are searched.
+async function mention() {
+  const part = $("#mentions");
+  const answer = await fetch(part.dataset.part, { headers: { Accept: "text/html" } }).catch(() => null);
+  const fresh = answer?.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!fresh || !fresh.body.childElementCount) return;
+  part.replaceChildren(...document.adoptNode(fresh.body).childNodes);
+  part.hidden = false;
+}
+
 const slug = (heading) => heading.toLowerCase().replace(/[^\p{L}\p{N}_\s-]/gu, "").trim().replace(/\s/g, "-");
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
   if (event.key === "/") $("#q").focus();
-  else if (event.key === "r") $("#other")?.click();
-  else return;
+  else {
+    const action = $(`.bar [aria-keyshortcuts="${CSS.escape(event.key)}"]`);
+    if (!action) return;
+    action.click();
+  }
   event.preventDefault();
 });
 
+// What draws formulas and diagrams is loaded where there are some.
+async function draw() {
+  if (!$("#text .math, #text .diagram")) return;
+  const { draw: drawIn } = await import($(".reading").dataset.drawings);
+  await drawIn($("#text"));
+}
+
+function refreshed() {
+  mark();
+  draw();
+}
+
 addEventListener("hashchange", show);
-new MutationObserver(mark).observe($(".reading"), { childList: true });
-mark();
+new MutationObserver(refreshed).observe($(".reading"), { childList: true });
+refreshed();
+addEventListener("load", mention);
 addEventListener("load", show); // not sooner: the browser goes to what the address names until then

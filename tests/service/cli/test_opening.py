@@ -13,7 +13,8 @@ from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError,
 from pipelines.state.attention import Attention
 from queue_config.settings import Settings
 from service.cli.main import app
-from service.cli.opening import open_hit, open_note
+from service.cli.opening import open_hit
+from service.runtime.programs import open_note
 from service.usecases.maintenance import index_once
 from workers.attention import _RECORDER
 from workers.resources import Resources
@@ -132,14 +133,32 @@ def test_an_editor_whose_quotes_are_open_is_refused(vault, opened, monkeypatch):
         opened()
 
 
-@pytest.mark.parametrize("editor", ["", "no-such-editor"])
-def test_a_missing_editor_is_named(vault, opened, monkeypatch, editor):
+def test_a_missing_editor_is_named(vault, opened, monkeypatch):
     (vault / "Soil.md").write_text("clay")
-    monkeypatch.setenv("EDITOR", editor)
+    monkeypatch.setenv("EDITOR", "no-such-editor")
     with pytest.raises(ConfigurationError, match="set EDITOR"):
         open_note(vault, "Soil.md", 1)
     with pytest.raises(FileNotFoundError):
         opened()
+
+
+def test_without_an_editor_a_note_opens_in_the_system_s_program_and_a_file_that_it_might_run_does_not(
+    vault, opened, monkeypatch, tmp_path
+):
+    for name in (ODD, "page.html", "script.py"):
+        (vault / name).write_text("clay")
+    monkeypatch.delenv("EDITOR")
+    for name in ("page.html", "script.py"):
+        with pytest.raises(ConfigurationError, match="set EDITOR, as in EDITOR=nano"):
+            open_note(vault, name, 1)
+    with pytest.raises(FileNotFoundError):
+        opened()
+    open_note(vault, ODD, 7)
+    assert opened() == [(vault / ODD).as_uri()]
+    for name in ("xdg-open", "open"):
+        (tmp_path / "bin" / name).unlink()
+    with pytest.raises(ConfigurationError, match="for notes, set EDITOR"):
+        open_note(vault, ODD, 7)
 
 
 def test_a_search_opens_the_hit_of_a_number(vault, tmp_path, tiny_model, monkeypatch, opened):

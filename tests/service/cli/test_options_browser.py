@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli import options
 from service.cli.options import open_file
+from service.runtime import programs
 
 STRANGE_NAME = "a b%20?#ü.html"
 
@@ -47,7 +47,7 @@ def test_a_machine_without_an_opener_says_so(tmp_path, monkeypatch, capfd):
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # it is left running, on purpose
 def test_a_browser_that_stays_is_not_waited_for(opener, tmp_path, monkeypatch):
-    monkeypatch.setattr(options, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(programs, "_PATIENCE_SECONDS", 0.1)
     opener(f"while [ ! -e {tmp_path}/end ]; do sleep 0.05; done")
     assert open_file(tmp_path / "x.html")
     (tmp_path / "end").touch()

@@ -84,7 +84,16 @@ def routes(program):
         for path, methods in program.get("/openapi.json").json()["paths"].items()
         for method in methods
     ]
-    pages = ["/", "/graph", "/notes/Garden.md", "/static/style.css", "/openapi.json", "/open/x", "/nothing"]
+    pages = [
+        "/",
+        "/graph",
+        "/notes/Garden.md",
+        "/files/Garden.md",
+        "/static/style.css",
+        "/openapi.json",
+        "/open/x",
+        "/nothing",
+    ]
     return [*listed, *(("GET", path) for path in pages)]
 
 
@@ -267,7 +276,9 @@ ESCAPES = [
 ]
 
 
-@pytest.mark.parametrize("where", ["notes", "node", "why", "traverse", "similar", "static", "v1/rx", "open"])
+@pytest.mark.parametrize(
+    "where", ["notes", "files", "node", "why", "traverse", "similar", "static", "v1/rx", "open"]
+)
 def test_no_path_leads_out_of_the_vault(user, token, where):
     absolute = [str(user.root.parent / "outside" / "recipe.md"), str(user.state / "token"), "/etc/passwd"]
     for path in [*ESCAPES, *absolute, *(one.replace("/", "%2F") for one in absolute)]:

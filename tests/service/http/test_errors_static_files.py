@@ -39,7 +39,7 @@ def test_a_file_without_its_present_digest_may_not_be_kept(client, asked):
 
 def test_a_changed_file_has_another_address(tmp_path, monkeypatch):
     shutil.copytree(FILES, tmp_path / "static")
-    monkeypatch.setattr(errors, "_FOLDER", tmp_path / "static")
+    monkeypatch.setattr(errors, "FILES", tmp_path / "static")
     before = static_address("style.css")
     assert static_address("style.css") == before
     (tmp_path / "static" / "style.css").write_text("body {}")

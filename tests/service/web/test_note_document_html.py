@@ -30,8 +30,14 @@ def test_each_page_has_a_heading_an_address_by_line_and_an_entry_in_the_outline(
         "Report",
         [chunk("one", 0, (1, 1), page(1), section="p. 1"), chunk("two", 5, (3, 4), page(2), section="p. 2")],
     )
-    assert '<section id="L1" data-end="1"><h2 id="page=1">p. 1</h2>' in found.body
-    assert '<section id="L3" data-end="4"><h2 id="page=2">p. 2</h2>' in found.body
+    assert (
+        '<section id="L1" data-end="1"><h2 id="page=1">p. 1 <a class="there" href="/files/Report.pdf#page=1"'
+        in found.body
+    )
+    assert (
+        '<section id="L3" data-end="4"><h2 id="page=2">p. 2 <a class="there" href="/files/Report.pdf#page=2"'
+        in found.body
+    )
     assert [(entry.text, entry.id) for entry in found.outline] == [("p. 1", "L1"), ("p. 2", "L3")]
 
 

@@ -17,9 +17,10 @@ ATTRIBUTES = {
     "blockquote": {"class"},
     "br": set(),
     "code": {"class"},
-    "div": {"class", "id", "tabindex", "role", "aria-label"},
+    "div": {"class", "id", "data-end", "tabindex", "role", "aria-label"},
     "em": set(),
     "hr": set(),
+    "img": {"src", "alt", "loading", "width", "height"},
     "li": set(),
     "ol": {"start"},
     "p": {"id", "data-end"},
@@ -40,8 +41,22 @@ ATTRIBUTES = {
 }
 """Every HTML tag that a page of a note may have, with its attributes."""
 
-CLASSES = {"leaving", "embed", "tag", "dead", "math", "comment", "task", "title", "scroll", "footnote"}
+CLASSES = {
+    "leaving",
+    "embed",
+    "tag",
+    "dead",
+    "math",
+    "comment",
+    "task",
+    "title",
+    "scroll",
+    "footnote",
+    "picture",
+}
 CLASSES |= {
+    "diagram",
+    "math display",
     "block-id",
     "center",
     "right",
@@ -49,9 +64,19 @@ CLASSES |= {
 }
 IDS = re.compile(r"L\d+|(?:h|b|fn|fnref)-.*", re.DOTALL)
 ADDRESSES = re.compile(
-    r"https?://|mailto:|/notes/|/\?q=|#(?:h|b|fn|fnref)-|obsidian://open\?path=[\w.%~-]+\Z"
+    r"https?://|mailto:|/notes/|/files/|/\?(?:q|tag)=|#(?:h|b|fn|fnref)-|obsidian://open\?path=[\w.%~-]+\Z"
 )
-MEANT = {"Note": "a/Note.md", "Note.md": "a/Note.md", "p.svg": "p.svg", "gone": None, "x": 'q"u<o>#?%41.md'}
+MEANT = {
+    "Note": "a/Note.md",
+    "Note.md": "a/Note.md",
+    "p.svg": "p.svg",
+    "q.png": "a/q #.png",
+    "gone": None,
+    "x": 'q"u<o>#?%41.md',
+}
+
+
+PICTURES = {"a/q #.png"}
 
 
 def opener(path):
@@ -61,7 +86,7 @@ def opener(path):
 class Elements(HTMLParser):
     """The elements of a page, checked as they come, and the text between them."""
 
-    VOID = ("br", "hr")
+    VOID = ("br", "hr", "img")
 
     def __init__(self, page):
         super().__init__()
@@ -78,6 +103,8 @@ class Elements(HTMLParser):
         assert has.get("class", "tag") in CLASSES
         assert IDS.fullmatch(has.get("id", "L1"))
         assert ADDRESSES.match(has.get("href", "https://")), has
+        assert has.get("src", "/files/a/q%20%23.png") == "/files/a/q%20%23.png"
+        assert has.get("width", "1").isdecimal()
         self.found.append((tag, has))
         if tag not in self.VOID:
             assert not (tag == "a" and "a" in self.open), "a link in a link"
@@ -96,7 +123,7 @@ class Elements(HTMLParser):
 
 
 def rendered(text, meant=MEANT):
-    return render_note(text, Targets(meant, opener))
+    return render_note(text, Targets(meant, opener, pictures=PICTURES))
 
 
 def html_of(text):
@@ -139,6 +166,7 @@ HOSTILE = [
     "$<b>$ %%<b>%% `<b>`\n\n$$\n<script>\n$$\n\n%%\n<script>\n%%",
     '#tag/<b> #a"b',
     "[![i](https://x) [[Note]] #t https://y [^1]](https://z)\n\n[^1]: x",
+    '![[q.png|"><script>|300]] ![<b>"](q.png) ![[q.png|onerror=x|1x2]] ![x|9999999](q.png) [![a](q.png)](https://z)',
     "---\na: <script>\nb: '[[Note|<b>]]'\nc: 'https://x.org/\"<b>'\nd: {<b>: '\"'}\n---\n",
     "---\n<script>: [\n---\n# t",
     "- - - - > 1. # x\n\n\ttab\n\n***\n",
@@ -182,6 +210,11 @@ def test_every_block_says_a_line_that_the_note_has(text):
         ("[t](Note.md#a-heading)", '<a href="/notes/a/Note.md#h-a-heading">t</a>'),
         ("[*t*](Note.md)", '<a href="/notes/a/Note.md"><em>t</em></a>'),
         ("![[Note]]", '<a class="embed" href="/notes/a/Note.md">Note</a>'),
+        ("![[q.png]]", '<a class="picture" href="/files/a/q%20%23.png"><img src="/files/a/q%20%23.png" alt="q.png" loading="lazy"></a>'),
+        ("![[q.png|300]]", '<a class="picture" href="/files/a/q%20%23.png"><img src="/files/a/q%20%23.png" alt="q.png" loading="lazy" width="300"></a>'),
+        ("![A <b>|30x20](q.png)", '<a class="picture" href="/files/a/q%20%23.png"><img src="/files/a/q%20%23.png" alt="A &lt;b&gt;" loading="lazy" width="30" height="20"></a>'),
+        ("[![[q.png|a]]](Note.md)", '<a href="/notes/a/Note.md"><img src="/files/a/q%20%23.png" alt="a" loading="lazy"></a>'),
+        ("[[q.png]]", '<a href="/files/a/q%20%23.png">q.png</a>'),
         ("![[p.svg]]", '<a class="embed" href="obsidian://open?path=p.svg">p.svg</a>'),
         ("[[gone]]", '<span class="dead" title="No file of this name">gone</span>'),
         ("[[new]]", '<span class="dead" title="Not indexed yet">new</span>'),
@@ -193,7 +226,8 @@ def test_every_block_says_a_line_that_the_note_has(text):
         ("*==a* b==", "<em>==a</em> b=="),
         ("==`a==` [[x==y]]==", '<mark><code>a==</code> <span class="dead" title="Not indexed yet">x==y</span></mark>'),
         ("a <!-- b --> c", 'a <span class="comment">&lt;!-- b --&gt;</span> c'),
-        ("$a<b$", '<code class="math">a&lt;b</code>'),
+        ("$a<b$", '<span class="math">a&lt;b</span>'),
+        ("$$a<b$$", '<span class="math display">a&lt;b</span>'),
         ("#a/b-c", '<a class="tag" href="/?q=a+b+c&amp;tag=a%2Fb-c">#a/b-c</a>'),
         ("see https://x.org/a.", 'see <a class="leaving" rel="noreferrer noopener" href="https://x.org/a">https://x.org/a</a>.'),
         ("a\nb", "a<br>\nb"),
@@ -220,7 +254,11 @@ def test_the_page_shows_as_links_what_the_index_has_as_links():
         ("> [!own]", '<blockquote class="callout note">'),
         ("3. a", '<ol start="3">'),
         ("```py x\na\n```", '<pre tabindex="0" id="L1" data-end="3" data-language="py">'),
-        ("$$\na\n$$", '<pre tabindex="0" id="L1" data-end="3" class="math">'),
+        ("$$\na<b\n$$", '<div class="math display" id="L1" data-end="3">\na&lt;b\n</div>'),
+        (
+            "```Mermaid x\na<b\n```",
+            '<div class="diagram" id="L1" data-end="3"><pre tabindex="0" data-language="Mermaid"><code>a&lt;b\n',
+        ),
         ("%%\na\n%%", '<pre tabindex="0" id="L1" data-end="3" class="comment">'),
         ("<!-- a\n-->", '<pre tabindex="0" id="L1" data-end="2" class="comment">'),
         ("<b>", '<pre tabindex="0" id="L1" data-end="1"><code>&lt;b&gt;'),
@@ -255,16 +293,16 @@ def test_frontmatter_is_a_table_and_what_is_none_is_shown_as_it_is_written():
     note = rendered("---\nup: '[[Note]]'\ntags: [a, b]\nempty:\nn: 2\n---\nx")
     assert note.properties == (
         ("up", ('<a href="/notes/a/Note.md">Note</a>',)),
-        ("tags", ("a", "b")),
+        ("tags", ('<a href="/?tag=a">a</a>', '<a href="/?tag=b">b</a>')),
         ("empty", ()),
-        ("n", ("2",)),
+        ("n", ('<a href="/?q=%5Bn%3A2%5D">2</a>',)),
     )
     broken = rendered("---\na: [\n---\n# t")
     assert broken.properties == ()
     assert "a: [" in Elements(broken.body).text
     assert broken.outline == ()
     partly = rendered("---\na: [\nb: No\n---\n# t")
-    assert partly.properties == (("b", ("No",)),)
+    assert partly.properties == (("b", ('<a href="/?q=%5Bb%3ANo%5D">No</a>',)),)
     assert "a: [" in Elements(partly.body).text
     twice = rendered("---\nb: 1\nb: 2\n---\n# t")
     assert "b: 1" not in Elements(twice.body).text

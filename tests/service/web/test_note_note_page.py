@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import os
 import re
 from contextlib import closing
 from urllib.parse import quote
 
 import pytest
+from starlette.testclient import TestClient
 
 from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from queue_config.settings import Settings
+from service.app import create_app
 from service.usecases.maintenance import index_once
-from tests.service.web.test_ops_pages import Tags, shown, signed_in
+from tests.browser.serving import cookie_of
+from tests.service.web.test_ops_pages import BROWSER, PORT, Tags, shown, signed_in
 from workers.resources import Resources
 
 NOTES = {
@@ -75,11 +81,12 @@ def test_the_page_of_a_document_lists_the_notes_that_it_links_to(written, tmp_pa
     assert "<h2>Links to" not in shown(signed_in(chosen), "/notes/Soil.md")
 
 
-def test_links_lead_where_the_index_says_also_into_another_domain(browser, written):
+def test_links_lead_where_the_index_says_also_into_another_domain(browser):
     assert links(shown(browser, "/notes/Soil.md"), "article") == [
+        "/?tag=garden",
         "/notes/fitness/Rest.md",
         "/notes/folder/Twin.md",
-        f"obsidian://open?path={quote(str(written / 'picture.png'), safe='')}",
+        "/files/picture.png",
     ]
     assert links(shown(browser, "/notes/folder/Twin.md"), "article") == [
         "/notes/Twin.md",
@@ -89,6 +96,30 @@ def test_links_lead_where_the_index_says_also_into_another_domain(browser, writt
     assert '<span class="dead" title="No file of this name">Nowhere</span>' in shown(
         browser, "/notes/Soil.md"
     )
+
+
+def test_pictures_of_the_vault_are_shown_and_those_that_are_ignored_or_behind_a_link_are_not(
+    browser, written, settings, tmp_path
+):
+    (tmp_path / "outside.png").write_bytes(b"secret")
+    (written / "linked.png").symlink_to(tmp_path / "outside.png")
+    for name in ("ignored.png", ".hidden.png", "shown one.png"):
+        (written / name).write_bytes(b"x")
+    (written / ".everindexignore").write_text("/ignored.png\n")
+    names = (
+        "linked.png",
+        "ignored.png",
+        ".hidden.png",
+        "gone.png",
+        "shown one.png",
+        "https://example.org/x.png",
+    )
+    (written / "Twin.md").write_text("".join(f"![a|20](<{name}>)\n\n![[{name}]]\n\n" for name in names))
+    index_once(Resources(settings), lambda *_: None)
+    article = shown(browser, "/notes/Twin.md").partition("<article")[2].partition("</article>")[0]
+    found = [has for tag, has in Tags(article).found if tag == "img"]
+    assert [has["src"] for has in found] == ["/files/shown%20one.png"] * 2
+    assert found[0]["width"] == "20"
 
 
 def test_a_link_to_a_document_leads_to_its_page(browser, written, settings):
@@ -169,10 +200,10 @@ def test_the_records_that_a_note_is_evidence_for_are_beside_it_with_their_quotes
 
 
 def test_raw_text_is_one_link_away_and_is_text(browser):
-    assert "/notes/fitness/Rest.md?raw=1" in links(shown(browser, "/notes/fitness/Rest.md"), "aside")
+    assert 'href="/notes/fitness/Rest.md?raw=1"' in shown(browser, "/notes/fitness/Rest.md")
     page = shown(browser, "/notes/fitness/Rest.md?raw=1")
     assert "# Rest\n\n[[Twin]] &lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "/notes/fitness/Rest.md" in links(page, "aside")
+    assert 'id="other" href="/notes/fitness/Rest.md"' in page
 
 
 def test_a_note_that_takes_long_to_render_is_shown_as_it_is_written(browser):
@@ -214,8 +245,133 @@ def test_the_page_runs_our_own_scripts_alone(browser, address):
     for tag, has in Tags(response.text).found:
         assert not {"style", *filter(lambda name: name.startswith("on"), has)} & set(has)
         assert tag not in ("style", "base", "iframe", "object", "svg", "image")
-        assert tag != "img" or has["src"].startswith("/static/icon.svg?v=")
+        assert tag != "img" or has["src"].startswith(("/static/icon.svg?v=", "/files/picture.png"))
         assert tag != "script" or has["src"].startswith("/static/")
+
+
+@pytest.fixture
+def screen(tmp_path, monkeypatch):
+    """An editor and the system's opener that write down how they were called, and a screen."""
+    folder, log = tmp_path / "bin", tmp_path / "log"
+    folder.mkdir()
+    for name in ("code", "xdg-open", "open"):
+        (folder / name).write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":9")
+    monkeypatch.setenv("VISUAL", "code")
+    return lambda: log.read_text() if log.exists() else ""
+
+
+def at(settings, client, names=()):
+    """Return a signed-in browser at an address."""
+    app = create_app(settings, PORT, names)
+    found = TestClient(app, base_url=f"http://127.0.0.1:{PORT}", client=(client, 50_000))
+    found.headers.update(BROWSER | {"Cookie": "=".join(cookie_of(settings, PORT))})
+    return found
+
+
+def test_programs_are_started_for_a_browser_on_this_machine_alone(settings, screen):
+    here = at(settings, "127.0.0.1")
+    assert "Open with code" in shown(here, "/notes/Soil.md")
+    for elsewhere in (at(settings, "192.168.1.7"), at(settings, "127.0.0.1", ["notes.example"])):
+        page = shown(elsewhere, "/notes/Soil.md")
+        assert "Open with" not in page
+        assert "Show in folder" not in page
+        for where in ("program", "folder"):
+            assert elsewhere.post("/notes/Soil.md", json={"where": where}).status_code == 403
+    assert screen() == ""
+    assert here.post("/notes/Soil.md", json={"where": "program", "line": 7}).status_code == 200
+    assert screen().strip().endswith("Soil.md:7")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("Soil.md", {"where": "shell"}, 422),
+        ("Soil.md", {"where": "program", "line": 0}, 422),
+        ("Soil.md", {"where": "program", "line": "1; touch x"}, 422),
+        ("nope.md", {"where": "program"}, 404),
+        ("picture.png", {"where": "program"}, 404),
+        ("_domains.yaml", {"where": "program"}, 404),
+        ("..%2foutside.md", {"where": "folder"}, 400),
+        ("%2fetc%2fpasswd", {"where": "program"}, 400),
+    ],
+)
+def test_nothing_but_a_note_of_the_index_is_opened(settings, screen, path, body, status):
+    here = at(settings, "127.0.0.1")
+    assert here.post(f"/notes/{path}", json=body).status_code == status
+    assert screen() == ""
+
+
+def test_no_other_site_opens_anything(settings, screen):
+    here = at(settings, "127.0.0.1")
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Cookie": ""}):
+        assert here.post("/notes/Soil.md", json={"where": "program"}, headers=headers).status_code in (
+            401,
+            403,
+        )
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert here.post("/notes/Soil.md", content="where=program", headers=form).status_code == 415
+    assert screen() == ""
+
+
+def test_the_frame_of_diagrams_may_run_its_own_two_scripts_alone_and_needs_a_cookie(browser, settings):
+    answer = browser.get("/parts/diagram")
+    policy = answer.headers["content-security-policy"]
+    scripts = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    assert len(scripts) == 2
+    assert answer.text.lower().count("<script") == 2
+    assert f"script-src 'sha256-{hashes[0]}' 'sha256-{hashes[1]}';" in policy
+    assert policy.startswith("default-src 'none';")
+    assert policy.endswith("frame-ancestors 'self'; sandbox allow-scripts")
+    assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+    stranger = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    for address in (
+        "/parts/diagram",
+        "/static/vendor/mermaid.tiny.js",
+        "/static/vendor/katex.min.js",
+        "/files/Soil.md",
+    ):
+        assert stranger.get(address, headers=BROWSER).status_code == 401
+
+
+def test_a_backlink_has_the_sentence_around_it_and_a_mention_is_named_once(browser, written, settings):
+    (written / "Other.md").write_text(
+        "# Other\n\nFirst. The soil <b>of</b> a garden, and Soil again. Last.\n\nRust and subsoil.\n"
+    )
+    (written / "Third.md").write_text(
+        "# Third\n\n![[soil.svg]] https://example.org/soil #soil/clay [[Soil types]]\n"
+    )
+    (written / "Links.md").write_text(
+        "# Links\n\nOne. After [[Soil|the ground]] comes winter! Two.\n\nsoil, too\n"
+    )
+    index_once(Resources(settings), lambda *_: None)
+    page = shown(browser, "/notes/Soil.md")
+    assert "<q>After <mark>the ground</mark> comes winter!</q>" in page
+    found = shown(browser, "/parts/mentions?path=Soil.md")
+    assert re.findall(r'href="(.*?)"', found) == ["/notes/Other.md#L3"]
+    assert "<q>The <mark>soil</mark> of a garden, and <mark>Soil</mark> again.</q>" in found
+    assert shown(browser, "/parts/mentions?path=fitness/Rest.md").strip() == ""  # `Twin` links to it
+    assert browser.get("/parts/mentions?path=nope.md").status_code == 404
+
+
+def test_properties_beyond_six_are_folded(browser, written, settings):
+    (written / "Twin.md").write_text(
+        "---\n"
+        + "".join(f"key{n}: value {n}\n" for n in range(8))
+        + "odd: 'a\"]: OR b'\nmine: [x, 2, true]\n---\ntext\n"
+    )
+    index_once(Resources(settings), lambda *_: None)
+    article = shown(browser, "/notes/Twin.md").partition("<article")[2].partition("</article>")[0]
+    first, _, rest = article.partition("<details")
+    assert "key5" in first
+    assert "key6" not in first
+    assert "4 more</summary>" in rest
+    assert 'href="/?q=%5Bkey7%3Avalue+7%5D"' in rest
+    for asked in re.findall(r'href="(/\?q=.*?)"', article):
+        assert "/notes/Twin.md" in shown(browser, asked.replace("&amp;", "&")), asked
 
 
 def test_while_the_vault_is_unavailable_no_note_is_reported_as_gone(browser, written):
