@@ -564,6 +564,11 @@ def add_ops(app: FastAPI, templates: Environment, view: View, operations: Operat
     add_review_page(app, pages, view, tags)
     listeners = Listeners(pulse)
 
+    @app.get("/ops/badges.json", include_in_schema=False)
+    def badges() -> dict[str, int]:
+        """Return the numbers in the navigation, for the pages that are not sent them."""
+        return dict(pulse.now()["badges"])
+
     @app.get("/ops/events", include_in_schema=False)
     def events(request: Request) -> EventStream:
         """Send changes to a page for as long as it is open."""
@@ -591,14 +596,16 @@ def _facts(operations: Operations) -> dict[str, Any]:
     """Return the facts for open pages. Each change redraws the page, so ages are rounded."""
     now, queue = operations.overview(), operations.queue_state()
     newest = operations.jobs(JobFilter(), limit=1).jobs
+    parked, wrong = sum(one.parked for one in now.domains), len(now.problems) + len(now.failed)
     return {
         "badges": {
             "Queue": queue.waiting,
-            "Parked": sum(one.parked for one in now.domains),
+            "Parked": parked,
             "Review": sum(one.review_waiting for one in now.domains),
+            "Operations": parked + wrong,
         },
         "domains": [_steady(one) for one in now.domains],
-        "problems": len(now.problems) + len(now.failed),
+        "problems": wrong,
         "paused": queue.paused,
         "running": [job.id for job in queue.running],
         "newest_job": newest[0].id if newest else None,
