@@ -97,7 +97,17 @@ def test_everything_can_be_read_without_javascript(large, open_page):
     page.goto("/ops")
     assert "You can read everything without JavaScript" in page.locator("noscript").inner_text()
     places = page.get_by_role("navigation", name="Everindex")
-    for name in ("Queue", "Jobs", "Parked", "Is my note in?", "Review", "Browse", "Map", "Search", "Overview"):
+    for name in (
+        "Queue",
+        "Jobs",
+        "Parked",
+        "Is my note in?",
+        "Review",
+        "Browse",
+        "Map",
+        "Search",
+        "Overview",
+    ):
         if not places.get_by_role("link", name=name).is_visible():
             places.get_by_text("Operations").click()
         places.get_by_role("link", name=name).click()
@@ -348,7 +358,15 @@ def test_where_nothing_is_wrong_the_places_say_nothing_of_how_it_works(tmp_path,
     index_once(resources, lambda *_: None)
     with serving(settings) as address:
         page = open_page(Stage(settings, resources), address)
-        for place in ("/", "/?q=soil", "/?q=zebra", "/browse", "/browse?folder=None", "/graph", "/ops/review"):
+        for place in (
+            "/",
+            "/?q=soil",
+            "/?q=zebra",
+            "/browse",
+            "/browse?folder=None",
+            "/graph",
+            "/ops/review",
+        ):
             page.goto(place)
             said = page.locator("body").inner_text().lower()
             assert not [word for word in ("queue", "worker", "embed", "job", "daemon") if word in said], place
