@@ -226,8 +226,8 @@ class Browsing:
 
 _MOST_TOPICS = 3
 _CHUNKS_READ = 20
-_TOPIC = re.compile(r"[^\W\d_][^\n|<>{}\[\]#`*=/\\_]{4,58}[\w?!)”\"'。？]$")
-_DATED = re.compile(r"\d{4}|\d+[./-]\d+|\.\w{2,4}$|:$")
+_TOPIC = re.compile(r"[^\W\d_][^\n|<>{}\[\]#`*=/\\_]{2,58}[\w?!)”\"'。？]$")
+_DATED = re.compile(r"\d{4}|\d+[./-]\d+|\.\w{2,4}$|\s\d+$|:$")
 # Headings that say what part of a note it is, not what it is about.
 _PARTS = re.compile(
     r"(see also|table of contents|further reading|related notes?|open questions?|next steps|action items|to ?do"
@@ -337,7 +337,7 @@ class LinkTo:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Contents):
+class FolderView(Contents):
     """A part of the vault: its subfolders and the notes directly in it, and what all of its notes have.
 
     `below` are all of its notes, the newest first.
@@ -361,7 +361,7 @@ def in_folder(
     return _contents(_below(view, folder, filters, "path"), folder)
 
 
-def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> Part:
+def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> FolderView:
     """Return a folder (or the vault) with what can narrow it down, as far as its notes pass.
 
     Raises DomainNotFoundError, FilterError.
@@ -370,7 +370,7 @@ def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> Pa
     contents = _contents(sorted(below, key=lambda note: note.path), folder)
     formats = Counter(_formats([note.path for note in below]))
     kinds = Counter(note.kind for note in below if note.kind)
-    return Part(
+    return FolderView(
         contents.groups,
         contents.notes,
         below,

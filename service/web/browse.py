@@ -15,18 +15,18 @@ from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import is_filter
 from pipelines.search.scopes import filters_of
 from service.http.auth import SCRIPTED_POLICY
-from service.usecases.browsing import Changed, Part, part_of, recently_changed
+from service.usecases.browsing import Changed, FolderView, part_of, recently_changed
 from service.usecases.search import View
 
 _A_PAGE = 200
 _FEW = 24  # tags beside the notes; all of them have their own list
 _CHANGED = 8
 _FARTHEST = 10_000_000
-_EMPTY = Part([], [], [], [], [], [])
+_EMPTY = FolderView([], [], [], [], [], [])
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _BrowseParameters:
     """The parameters in the address: a folder, further filters, what is listed, and from which entry on."""
 
     folder: str
@@ -75,10 +75,12 @@ def add_browsing(app: FastAPI, view: View, templates: Environment) -> None:
             for name, value in request.query_params.multi_items()
             if name != "folder" and is_filter(name) and value.strip()
         )
-        return _page(view, templates, _Shown(folder.strip("/"), tuple(filters), by == "tag", offset))
+        return _page(
+            view, templates, _BrowseParameters(folder.strip("/"), tuple(filters), by == "tag", offset)
+        )
 
 
-def _page(view: View, templates: Environment, asked: _Shown) -> HTMLResponse:
+def _page(view: View, templates: Environment, asked: _BrowseParameters) -> HTMLResponse:
     part, problem = _EMPTY, None
     changed: list[Changed] = []
     try:
