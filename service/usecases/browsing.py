@@ -36,9 +36,10 @@ from service.usecases.status import on_disk
 Order = Literal["path", "date"]
 
 
-def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
+def list_notes(view: View, filters: Filters, order: Order, *, checked: bool = True) -> ListAnswer:
     """Return the notes that pass, by path or the newest first, without those whose file is gone.
 
+    Unless `checked`, those are left out that the index knows to be gone: the files of 100,000 notes take seconds.
     Raises DomainNotFoundError, FilterError.
     """
     require_no_question(filters)
@@ -48,7 +49,8 @@ def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
             if filters.name_communities:
                 view.audience.require_communities(domain.slug)
             rows = cache.filters.matching_notes(filters, view.audience.hidden(domain.slug))
-            there = on_disk(view.resources, cache, [row.path for row in rows])
+            paths = [row.path for row in rows]
+            there = on_disk(view.resources, cache, paths) if checked else set(paths)
             configuration += [path for path in domain.configuration if path in there]
             found += [
                 ListedNote(
@@ -227,7 +229,7 @@ class Browsing:
 _MOST_TOPICS = 3
 _CHUNKS_READ = 20
 _TOPIC = re.compile(r"[^\W\d_][^\n|<>{}\[\]#`*=/\\_]{2,58}[\w?!)”\"'。？]$")
-_DATED = re.compile(r"\d{4}|\d+[./-]\d+|\.\w{2,4}$|\s\d+$|:$")
+_DATED = re.compile(r"\d{4}|\d+[./-]\d+|\.\w{2,4}$|\s\d+$|:$|[.;:]\s")
 # Headings that say what part of a note it is, not what it is about.
 _PARTS = re.compile(
     r"(see also|table of contents|further reading|related notes?|open questions?|next steps|action items|to ?do"
@@ -364,9 +366,11 @@ def in_folder(
 def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> FolderView:
     """Return a folder (or the vault) with what can narrow it down, as far as its notes pass.
 
+    What is shown of its notes is to be checked: `still_there`.
+
     Raises DomainNotFoundError, FilterError.
     """
-    below = _below(view, folder, filters, "date")
+    below = _below(view, folder, filters, "date", checked=False)
     contents = _contents(sorted(below, key=lambda note: note.path), folder)
     formats = Counter(_formats([note.path for note in below]))
     kinds = Counter(note.kind for note in below if note.kind)
@@ -380,10 +384,21 @@ def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> Fo
     )
 
 
-def _below(view: View, folder: str | None, filters: Filters, order: Order) -> list[ListedNote]:
+def still_there(view: View, notes: Sequence[ListedNote]) -> list[ListedNote]:
+    """Return those of some notes whose files are there."""
+    there: set[tuple[str, str]] = set()
+    for domain, cache in view.readers():
+        paths = [note.path for note in notes if note.domain == domain.slug]
+        there.update((domain.slug, path) for path in on_disk(view.resources, cache, paths))
+    return [note for note in notes if (note.domain, note.path) in there]
+
+
+def _below(
+    view: View, folder: str | None, filters: Filters, order: Order, *, checked: bool = True
+) -> list[ListedNote]:
     if wanted := (folder or "").strip("/"):
         filters = replace(filters, scopes=(*filters.scopes, parse_filters([("folder", wanted)])))
-    return list_notes(view, filters, order).notes
+    return list_notes(view, filters, order, checked=checked).notes
 
 
 def _contents(below: Sequence[ListedNote], folder: str | None) -> Contents:

@@ -15,7 +15,7 @@ from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import is_filter
 from pipelines.search.scopes import filters_of
 from service.http.auth import SCRIPTED_POLICY
-from service.usecases.browsing import Changed, FolderView, part_of, recently_changed
+from service.usecases.browsing import Changed, FolderView, part_of, recently_changed, still_there
 from service.usecases.search import View
 
 _A_PAGE = 200
@@ -98,7 +98,7 @@ def _page(view: View, templates: Environment, asked: _BrowseParameters) -> HTMLR
     text = templates.get_template("browse.html").render(
         asked=asked,
         folders=folders[asked.offset : end],
-        notes=notes[max(0, asked.offset - len(folders)) : max(0, end - len(folders))],
+        notes=still_there(view, notes[max(0, asked.offset - len(folders)) : max(0, end - len(folders))]),
         tags=tags[asked.offset : end],
         few=part.tags[:_FEW],
         more_tags=len(part.tags) > _FEW,

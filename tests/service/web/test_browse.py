@@ -117,3 +117,8 @@ def test_the_part_of_a_folder_counts_what_its_notes_have(vault_settings):
     assert part.formats == [("md", 4)]
     assert part.kinds == [("guide", 1)]
     assert len(part.below) == 4
+
+
+def test_a_note_whose_file_is_gone_is_not_listed(browser, vault):
+    (vault / "Home.md").unlink()
+    assert [text for _, text in entries(shown(browser, "/browse"))] == ["Garden/"]
