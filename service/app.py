@@ -45,6 +45,7 @@ from service.runtime.sockets import bind
 from service.usecases.operations import Operations
 from service.usecases.search import View
 from service.usecases.tags import Tags
+from service.web.browse import add_browsing
 from service.web.files import add_files
 from service.web.ops import add_ops
 from service.web.search import add_pages, graph_page, make_templates
@@ -146,6 +147,7 @@ def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
     add_operations(app, operations)
     view.observe = add_metrics(app, operations).observe
     add_ops(app, templates, view, operations, tags)
+    add_browsing(app, view, templates)
     add_search(app, view, queue)
     add_requests(app, view, operations.tasks)
     agents = Endpoint(partial(_server_for_agents, view), STOPPING)

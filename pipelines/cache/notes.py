@@ -81,6 +81,16 @@ class SqliteNotes:
         found = select(self._con, f"SELECT path, title, aliases FROM vault_node{some}", bindings)
         return {path: (title, aliases) for path, title, aliases in found}
 
+    def headings(self, paths: Collection[str], most: int) -> list[tuple[str, list[str]]]:
+        """Return the path and the headings above each of the first `most` chunks of notes, in order."""
+        found = select(
+            self._con,
+            "SELECT path, heading_path FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
+            " AND position < ? ORDER BY path, position",
+            (json.dumps(list(paths)), most),
+        )
+        return [(path, json.loads(headings)) for path, headings in found]
+
     def settling(self) -> frozenset[str]:
         """Return the paths of the notes of which a newer version waits to be indexed."""
         waiting = "applied_generation < generation AND parked = 0 AND wanted_hash IS NOT NULL"

@@ -100,6 +100,28 @@ class WaitAgain(BaseModel):
     problems: list[str]
 
 
+class TagRename(BaseModel):
+    """A tag of a domain, its new name, and the proposal at which the operator asked."""
+
+    model_config = ConfigDict(extra="forbid")
+    domain: str
+    old: str = Field(min_length=1, max_length=200)
+    new: str = Field(min_length=1, max_length=200)
+    proposal: int
+    dry_run: bool = False
+
+
+class TagRenamed(_TagsModel):
+    """What gets the new name; `accepted`: the tag was only proposed, and is accepted for the note under that name."""
+
+    old: str
+    new: str
+    vocabulary: str | None = Field(description="the file, where it changes")
+    notes: int
+    proposals: int
+    accepted: bool
+
+
 class Promoted(_TagsModel):
     """By domain: decisions read from the review queue, tags written into notes, and tags not written and why."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,9 +36,10 @@ from service.usecases.status import on_disk
 Order = Literal["path", "date"]
 
 
-def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
+def list_notes(view: View, filters: Filters, order: Order, *, checked: bool = True) -> ListAnswer:
     """Return the notes that pass, by path or the newest first, without those whose file is gone.
 
+    Unless `checked`, those are left out that the index knows to be gone: the files of 100,000 notes take seconds.
     Raises DomainNotFoundError, FilterError.
     """
     require_no_question(filters)
@@ -47,7 +49,8 @@ def list_notes(view: View, filters: Filters, order: Order) -> ListAnswer:
             if filters.name_communities:
                 view.audience.require_communities(domain.slug)
             rows = cache.filters.matching_notes(filters, view.audience.hidden(domain.slug))
-            there = on_disk(view.resources, cache, [row.path for row in rows])
+            paths = [row.path for row in rows]
+            there = on_disk(view.resources, cache, paths) if checked else set(paths)
             configuration += [path for path in domain.configuration if path in there]
             found += [
                 ListedNote(
@@ -84,7 +87,7 @@ def _asked(view: View, filters: Filters) -> Iterator[tuple[SqliteCache, Collecti
 # What the search page offers besides answers: notes to begin with, filters that narrow down, whole passages.
 
 
-_LISTED = 8
+_LISTED = 5
 _SPARE = 5  # notes whose files may be gone
 _MOST_OF_A_FILTER = 6
 _FEWEST_NOTES = 2
@@ -104,6 +107,42 @@ class Browsing:
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self._topics: tuple[str, list[str]] = ("", [])
+        """The generation of the index at which the topics were found, and they."""
+
+    def topics(self, generation: str) -> list[str]:
+        """Return up to three headings or titles that read like topics, of different notes: those most linked first.
+
+        They are found once for each generation of the index, among few notes.
+        """
+        if self._topics[0] != generation:
+            self._topics = generation, self._find_topics()
+        return self._topics[1]
+
+    def _find_topics(self) -> list[str]:
+        notes = dict.fromkeys(
+            (slug, path, title)
+            for ask in (
+                lambda cache, most, hidden: cache.graph.most_linked(most, hidden),
+                lambda cache, most, hidden: cache.notes.recently_changed(most, hidden),
+            )
+            for slug, (path, title, _) in self._listed(ask)
+        )
+        best: list[tuple[int, int, str]] = []
+        for domain, cache in self._view.readers():
+            own = [path for slug, path, _ in notes if slug == domain.slug]
+            above: dict[str, list[str]] = {}
+            for path, headings in cache.notes.headings(own, _CHUNKS_READ):
+                above.setdefault(path, []).extend(headings[-1:])
+            for place, (slug, path, title) in enumerate(notes):
+                if slug == domain.slug:
+                    worth, text = max(
+                        ((_topical(text), text) for text in (title, *above.get(path, ()))),
+                        key=lambda one: one[0],
+                    )
+                    best.append((-worth, place, text))
+        spelled = {fold(text): text for worth, _, text in sorted(best, reverse=True) if worth}
+        return list(reversed(spelled.values()))[:_MOST_TOPICS]
 
     def start(self) -> Start:
         """Return the notes that changed last, and those that most notes link to."""
@@ -185,6 +224,29 @@ class Browsing:
                 chosen = [one for one in split_sentences(chunk.text) if start + one.start in at]
                 return PassageText(path=path, lines=list(_lines(path, chunk.text, chosen)))
         return PassageText(path=path, lines=[])
+
+
+_MOST_TOPICS = 3
+_CHUNKS_READ = 20
+_TOPIC = re.compile(r"[^\W\d_][^\n|<>{}\[\]#`*=/\\_]{2,58}[\w?!)”\"'。？]$")
+_DATED = re.compile(r"\d{4}|\d+[./-]\d+|\.\w{2,4}$|\s\d+$|:$|[.;:]\s")
+# Headings that say what part of a note it is, not what it is about.
+_PARTS = re.compile(
+    r"(see also|table of contents|further reading|related notes?|open questions?|next steps|action items|to ?do"
+    r"|release notes|getting started|quick start|known issues|pull requests?|how to use|read ?me)\b",
+    re.IGNORECASE,
+)
+_FEWEST_WORDS, _MOST_WORDS, _TELLING_WORDS = 2, 8, 3
+
+
+def _topical(text: str) -> int:
+    """Return how much a heading reads like a question that its vault answers: 0 is not at all."""
+    if not _TOPIC.match(text) or _DATED.search(text) or _PARTS.match(text):
+        return 0
+    if text.endswith(("?", "？")):
+        return 3
+    words = len(text) // 2 if any("\u3040" <= letter <= "\uffdc" for letter in text) else len(text.split())
+    return 0 if not _FEWEST_WORDS <= words <= _MOST_WORDS else 1 + (words >= _TELLING_WORDS)
 
 
 def _lines(path: str, text: str, chosen: Sequence[Sentence]) -> Iterator[PassageLine]:
@@ -276,6 +338,19 @@ class LinkTo:
     type: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class FolderView(Contents):
+    """A part of the vault: its subfolders and the notes directly in it, and what all of its notes have.
+
+    `below` are all of its notes, the newest first.
+    """
+
+    below: list[ListedNote]
+    tags: list[tuple[str, int]]
+    formats: list[tuple[str, int]]
+    kinds: list[tuple[str, int]]
+
+
 def in_folder(
     view: View,
     folder: str | None,
@@ -285,13 +360,53 @@ def in_folder(
 
     Raises DomainNotFoundError, FilterError.
     """
-    wanted = (folder or "").strip("/")
-    if wanted:
+    return _contents(_below(view, folder, filters, "path"), folder)
+
+
+def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> FolderView:
+    """Return a folder (or the vault) with what can narrow it down, as far as its notes pass.
+
+    What is shown of its notes is to be checked: `still_there`.
+
+    Raises DomainNotFoundError, FilterError.
+    """
+    below = _below(view, folder, filters, "date", checked=False)
+    contents = _contents(sorted(below, key=lambda note: note.path), folder)
+    formats = Counter(_formats([note.path for note in below]))
+    kinds = Counter(note.kind for note in below if note.kind)
+    return FolderView(
+        contents.groups,
+        contents.notes,
+        below,
+        _tags_of(view, below),
+        formats.most_common(),
+        kinds.most_common(),
+    )
+
+
+def still_there(view: View, notes: Sequence[ListedNote]) -> list[ListedNote]:
+    """Return those of some notes whose files are there."""
+    there: set[tuple[str, str]] = set()
+    for domain, cache in view.readers():
+        paths = [note.path for note in notes if note.domain == domain.slug]
+        there.update((domain.slug, path) for path in on_disk(view.resources, cache, paths))
+    return [note for note in notes if (note.domain, note.path) in there]
+
+
+def _below(
+    view: View, folder: str | None, filters: Filters, order: Order, *, checked: bool = True
+) -> list[ListedNote]:
+    if wanted := (folder or "").strip("/"):
         filters = replace(filters, scopes=(*filters.scopes, parse_filters([("folder", wanted)])))
+    return list_notes(view, filters, order, checked=checked).notes
+
+
+def _contents(below: Sequence[ListedNote], folder: str | None) -> Contents:
+    wanted = (folder or "").strip("/")
     depth = wanted.count("/") + 1 if wanted else 0
     folders: Counter[str] = Counter()
     here = []
-    for note in list_notes(view, filters, "path").notes:
+    for note in below:
         parts = note.path.split("/")[:-1]
         if len(parts) > depth:
             folders["/".join(parts[: depth + 1])] += 1
@@ -318,7 +433,11 @@ def with_tag(view: View, tag: str | None, filters: Filters = NO_FILTERS) -> Cont
         tagged = replace(filters, tags=(*filters.tags, *parse_filters([("tag", tag)]).tags))
         return Contents([], list_notes(view, tagged, "date").notes)
     tagged = replace(filters, has=(*filters.has, "tag"))
-    listed = list_notes(view, tagged, "path").notes
+    return Contents(_tags_of(view, list_notes(view, tagged, "path").notes), [])
+
+
+def _tags_of(view: View, listed: Sequence[ListedNote]) -> list[tuple[str, int]]:
+    """Return the tags of notes, the most frequent first, each as it is written once, whatever its case."""
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for domain, cache in view.readers():
@@ -327,7 +446,7 @@ def with_tag(view: View, tag: str | None, filters: Filters = NO_FILTERS) -> Cont
                 spelled.setdefault(*one)
                 counts[one[0]] += 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Contents([(spelled[key], count) for key, count in ordered], [])
+    return [(spelled[key], count) for key, count in ordered]
 
 
 def recently_changed(view: View, most: int, filters: Filters = NO_FILTERS) -> list[Changed]:

@@ -13,11 +13,19 @@ from typing import Any, Literal
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.domains import DOMAINS_FILE
-from pipelines.errors import CacheError, CannotUndoError, NoteTagsError, NotFoundError, TooManyWaitingError
+from pipelines.errors import (
+    CacheError,
+    CannotUndoError,
+    NoteTagsError,
+    NotFoundError,
+    TaxonomyError,
+    TooManyWaitingError,
+)
 from pipelines.model import Domain, Suggestion, now_iso
+from pipelines.notes.frontmatter import is_tag
 from pipelines.search.excerpts import opening
 from pipelines.state.state import TAGGED
-from pipelines.state.tags import Change, ProposalState
+from pipelines.state.tags import Change, Proposal, ProposalState
 from pipelines.tagging.apply import former_paths
 from pipelines.tagging.vocabulary import find, missing
 from pipelines.vault import files
@@ -36,11 +44,14 @@ from service.schemas.tags import (
     Promoted,
     ProposalItem,
     ProposalList,
+    TagRename,
+    TagRenamed,
     WaitAgain,
 )
 from service.usecases.audience import named_domains
 from service.usecases.changes import wait_for_answer
 from service.usecases.search import View
+from workers.renames import write_rename
 from workers.tag_context import TaggingContext, vocabulary_problem
 from workers.tagging import TagTasks, make_tag_tasks
 
@@ -129,6 +140,13 @@ class Tags:
         """Count proposals by tag."""
         return self.context.proposals().tags(domain, *states)
 
+    def ids(
+        self, domain: str | None, states: list[ProposalState], limit: int, tag: str, sure: float
+    ) -> list[int]:
+        """Return the proposals of one tag, newest first, as `by_note` lists them."""
+        found = self.context.proposals().of_state(domain, *states, limit=limit, tag=tag, sure=sure)
+        return [one.id for one in found]
+
     def decide(self, decisions: Decisions) -> Decided:
         """Accept and reject proposals; a worker updates the notes and the review queue."""
         store, at = self.context.proposals(), now_iso()
@@ -189,6 +207,56 @@ class Tags:
         answers = self._answers(["renames"], lambda _, name: self._tasks.apply_renames(slugs, name, dry_run))
         answer = answers["renames"]
         return Promoted(domains=answer["domains"] if "domains" in answer else dict.fromkeys(slugs, answer))
+
+    def rename_tag(self, asked: TagRename) -> TagRenamed:
+        """Rename a tag of a domain in its vocabulary, its notes and what is proposed, or say what would be renamed.
+
+        A tag that only proposals have gets the new name there, and is accepted for the note of the given proposal; a
+        worker then adds it to the vocabulary. Raises NoteTagsError, TaxonomyError, WorkerTimeoutError.
+        """
+        old, new = asked.old.removeprefix("#"), asked.new.strip().removeprefix("#")
+        owners, store = named_domains(self._resources, asked.domain), self.context.proposals()
+        slug, file = owners[0].slug, owners[0].within(owners[0].taxonomy)
+        proposed = [
+            one for one in store.of_state(slug, "waiting", "addition") if one.tag.casefold() == old.casefold()
+        ]
+        found = TagRenamed(
+            old=old, new=new, vocabulary=None, notes=0, proposals=len(proposed), accepted=False
+        )
+        try:
+            plan = write_rename(self.context, owners, old, new, dry_run=asked.dry_run)[slug]
+        except NotFoundError:
+            return self._rename_proposed(asked, found, proposed)
+        if plan["refused"]:
+            raise NoteTagsError(
+                "nothing is renamed: " + "; ".join(f"{path}: {why}" for path, why in plan["refused"])
+            )
+        if not asked.dry_run:
+            done = self.rename(slug, dry_run=False).domains[slug]
+            if problem := done.get("error"):
+                raise TaxonomyError(problem)
+        changed = [one["path"] for one in plan["changes"]]
+        return found.model_copy(update={"vocabulary": file, "notes": sum(path != file for path in changed)})
+
+    def _rename_proposed(
+        self, asked: TagRename, found: TagRenamed, proposed: Sequence[Proposal]
+    ) -> TagRenamed:
+        store, taxonomy = (
+            self.context.proposals(),
+            self.context.vocabulary(named_domains(self._resources, asked.domain)[0]).taxonomy,
+        )
+        known = find(taxonomy, found.new)
+        new = known.tag if known else found.new
+        if not is_tag(new):
+            raise TaxonomyError(f"{new!r} is not a tag: use no spaces, punctuation or plain numbers")
+        path = next((one.path for one in proposed if one.id == asked.proposal), None)
+        if path is None:
+            raise NotFoundError(f"{found.old!r} is not proposed any more")
+        if not asked.dry_run:
+            store.keys.retag({one.id: new for one in proposed})
+            ids = [one.id for one in store.of_note(asked.domain, path) if one.tag == new]
+            store.decide(ids, "accepted", now_iso())
+        return found.model_copy(update={"new": new, "accepted": True})
 
     def ask(self, path: str | None, domain: str | None) -> Asked:
         """Request proposals for a note, or for all notes without a tag."""

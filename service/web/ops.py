@@ -36,6 +36,7 @@ from service.http.server import STOPPING
 from service.schemas.notes import NodeAnswer
 from service.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState, Series
 from service.schemas.search import TitleHit
+from service.schemas.tags import MOST, TagRename, TagRenamed
 from service.usecases.links import Links, Traversal
 from service.usecases.naming import may_be_a_title, notes_called
 from service.usecases.notes import Reader, log_entries
@@ -308,14 +309,40 @@ def add_review_page(app: FastAPI, pages: Pages, view: View, tags: Tags) -> None:
                 for name, states in _CHOICES.items()
             },
             notes=notes,
-            ids=[one.id for note in notes for one in note.proposals],
+            ids=tags.ids(domain, _CHOICES[state], MOST, tag, sure / 100)
+            if tag
+            else [one.id for note in notes for one in note.proposals],
             additions=sorted(
                 {one.tag for note in notes for one in note.proposals if one.state == "addition"}
             ),
             most=_SHOWN,
+            most_of_tag=MOST,
             missing=tags.missing(domain).missing if missing else None,
             changes=tags.changes(_CHANGES, None) if state == "applied" else [],
         )
+
+    @app.post("/ops/review/rename", include_in_schema=False)
+    def rename(asked: TagRename) -> dict[str, str]:
+        """Rename a tag from the card of a proposal, or say what that would do."""
+        return {"said": _renamed(tags.rename_tag(asked), done=not asked.dry_run)}
+
+
+def _renamed(found: TagRenamed, *, done: bool) -> str:
+    """Return in a sentence what is renamed, or will be."""
+    proposals = counted(found.proposals, "proposal")
+    if found.accepted:
+        what = f"{proposals} of {found.old}" + (
+            f" got the name {found.new}, and it is accepted for this note"
+            if done
+            else f" will be called {found.new}, and it is accepted for this note. No note has {found.old} yet"
+        )
+        return f"{what}."
+    where = f"{counted(found.notes, 'note')} and {proposals}"
+    if done:
+        return (
+            f"{found.old} is {found.new} now, in {found.vocabulary}, {where}. Review › applied takes it back."
+        )
+    return f"{found.old} becomes {found.new} in {found.vocabulary}, {where}. All of it can be undone at once."
 
 
 # Updates for open pages, as server-sent events (WHATWG HTML, section 9.2).
@@ -480,6 +507,7 @@ _PARKED_A_KIND = 200
 _AGE_STEP_SECONDS = 5
 _MINUTE = 60
 _LINES = (1.0, 0.5, 0.0)  # of a chart, from the top
+_COUNTED = ("edges", "communities", "review_waiting", "pending", "saves", "parked", "ignored")
 _SUMMED = ("notes", "chunks", "pending", "vectors_pending", "parked", "review_waiting")
 
 
@@ -511,6 +539,8 @@ class WorkPages:
             slowest=max(saving, key=lambda one: one.saved_median_s or 0.0) if saving else None,
             settle=self._operations.resources.settings.settle_seconds,
             verdict=_verdict(now, sums),
+            columns={name for name in _COUNTED if any(getattr(one, name) for one in now.domains)},
+            embedders=len({one.model for one in now.domains}) > 1 or bool(now.problems or now.failed),
             held=bool(self._held()),
             root=self._operations.resources.root,
         )
@@ -564,6 +594,11 @@ def add_ops(app: FastAPI, templates: Environment, view: View, operations: Operat
     add_review_page(app, pages, view, tags)
     listeners = Listeners(pulse)
 
+    @app.get("/ops/badges.json", include_in_schema=False)
+    def badges() -> dict[str, int]:
+        """Return the numbers in the navigation, for the pages that are not sent them."""
+        return dict(pulse.now()["badges"])
+
     @app.get("/ops/events", include_in_schema=False)
     def events(request: Request) -> EventStream:
         """Send changes to a page for as long as it is open."""
@@ -591,14 +626,16 @@ def _facts(operations: Operations) -> dict[str, Any]:
     """Return the facts for open pages. Each change redraws the page, so ages are rounded."""
     now, queue = operations.overview(), operations.queue_state()
     newest = operations.jobs(JobFilter(), limit=1).jobs
+    parked, wrong = sum(one.parked for one in now.domains), len(now.problems) + len(now.failed)
     return {
         "badges": {
             "Queue": queue.waiting,
-            "Parked": sum(one.parked for one in now.domains),
+            "Parked": parked,
             "Review": sum(one.review_waiting for one in now.domains),
+            "Operations": parked + wrong,
         },
         "domains": [_steady(one) for one in now.domains],
-        "problems": len(now.problems) + len(now.failed),
+        "problems": wrong,
         "paused": queue.paused,
         "running": [job.id for job in queue.running],
         "newest_job": newest[0].id if newest else None,

@@ -59,7 +59,7 @@ from service.usecases.titles import TitleSearch
 # The routes that sign a browser in and out.
 
 
-_PAGES = ("/", "/graph", "/ops")
+_PAGES = ("/", "/browse", "/graph", "/ops")
 _LONGEST_FORM = 2_000  # bytes
 
 
@@ -296,6 +296,8 @@ class _SearchPage:
         results = answer.results if answer else []
         # A further page includes results that are no answers, too.
         shown = [hit for hit in results if asked.offset or hit.match != "none"]
+        start = None if answer or listed or complaint else self._browsing.start()
+        index = answer.index if answer else self._view.index_state()
         text = self._templates.get_template(template).render(
             asked=asked,
             answer=answer,
@@ -304,11 +306,12 @@ class _SearchPage:
             facets=self._browsing.facets(shown, asked.pairs, datetime.now(UTC).date()),
             linked=self._linked(asked, answer) if answer and asked.deep else None,
             listed=listed,
-            start=None if answer or listed or complaint else self._browsing.start(),
+            start=start,
+            topics=self._browsing.topics(index.generation) if start else [],
             changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
             problem=complaint,
             shown_at_once=_SHOWN,
-            index=answer.index if answer else self._view.index_state(),
+            index=index,
             notes=count_notes(self._view.resources, self._view.readers()),
             root=self._view.resources.root,
             divided=len(self._view.resources.domains()) > 1,

@@ -10,10 +10,13 @@ import pytest
 
 from pipelines.state.jobs import History, Result
 from pipelines.state.state import HELD
-from tests.browser.serving import working
-from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE
+from queue_config.settings import Settings
+from service.usecases.maintenance import index_once
+from tests.browser.serving import serving, working
+from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE, Stage
 from tests.sweeps import ALL
 from workers.heartbeat import process_name
+from workers.resources import Resources
 from workers.tasks import make_tasks
 
 PAGES = {
@@ -38,6 +41,9 @@ PAGES = {
     "walk": "/ops/walk?path=Soils/Soil+1.md",
     "communities": "/ops/communities",
     "text": "/notes/Soils/Soil%201.md",
+    "browse": "/browse",
+    "browse-folder": "/browse?folder=Soils",
+    "browse-tag": "/browse?tag=soil&offset=20",
 }
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 740}
 LOOKS = {
@@ -90,10 +96,23 @@ def test_everything_can_be_read_without_javascript(large, open_page):
     page = open_page(*large, java_script_enabled=False)
     page.goto("/ops")
     assert "You can read everything without JavaScript" in page.locator("noscript").inner_text()
-    for name in ("Queue", "Jobs", "Parked", "Notes", "Review", "Search", "Overview"):
-        page.get_by_role("navigation", name="Everindex").get_by_role("link", name=name).click()
+    places = page.get_by_role("navigation", name="Everindex")
+    for name in (
+        "Queue",
+        "Jobs",
+        "Parked",
+        "Is my note in?",
+        "Review",
+        "Browse",
+        "Map",
+        "Search",
+        "Overview",
+    ):
+        if not places.get_by_role("link", name=name).is_visible():
+            places.get_by_text("Operations").click()
+        places.get_by_role("link", name=name).click()
         page.locator(f"[aria-current=page]:has-text('{name}')").wait_for()
-        assert page.locator("main").inner_text() or name == "Search"
+        assert page.locator("main").inner_text() or name in ("Search", "Map")
     page.goto("/ops/jobs")
     page.locator("select[name=state]").select_option("failed")
     page.get_by_role("button", name="Filter").click()
@@ -211,7 +230,7 @@ def test_a_domain_is_paused_and_resumed_and_the_queue_emptied(small, open_page):
     page = open_page(stage, address)
     page.goto("/ops/queue")
     assert "Retry parked notes" in page.locator("#lengths").inner_text()
-    assert page.locator("[data-badge=Queue]").inner_text() == "2"
+    assert page.locator("[data-badge=Queue]").text_content() == "2"
     page.get_by_role("button", name="Pause notes").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Resume notes").click()
@@ -293,3 +312,61 @@ def test_an_action_that_fails_says_why(small, open_page):
     page.get_by_text("the queue cannot be reached <b>(away)</b>").wait_for()
     assert page.get_by_role("button", name="Pause notes").is_enabled()
     open_page.expected.append("503")
+
+
+def test_the_four_places_fit_in_one_row_and_the_current_one_shifts_none(large, open_page):
+    page = open_page(*large, viewport=PHONE, has_touch=True)
+    lefts = []
+    for address in ("/", "/browse", "/graph", "/ops/review"):
+        page.goto(address)
+        page.locator("[data-badge=Review]:not([hidden])").wait_for()
+        boxes = [one.bounding_box() for one in page.locator(".site > ul > li").all()]
+        assert len({box["y"] for box in boxes}) == 1
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        lefts.append([box["x"] for box in boxes])
+    assert all(one == lefts[0] for one in lefts)
+    page.locator(".menu summary").tap()
+    page.get_by_role("link", name="Jobs").tap()
+    page.wait_for_url("**/ops/jobs")
+
+
+def test_the_menu_of_operations_works_by_keyboard_and_closes(large, open_page):
+    page = open_page(*large)
+    page.goto("/graph")
+    summary, entry = page.locator(".menu summary"), page.get_by_role("link", name="Is my note in?")
+    page.locator("[data-badge=Operations]:not([hidden])").wait_for()  # of this vault notes are parked
+    summary.focus()
+    page.keyboard.press("Enter")
+    entry.wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    entry.wait_for(state="hidden")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    summary.click()
+    entry.wait_for()
+    page.locator("#facts").click()
+    entry.wait_for(state="hidden")
+
+
+def test_where_nothing_is_wrong_the_places_say_nothing_of_how_it_works(tmp_path, tiny_model, open_page):
+    root = tmp_path / "vault"
+    root.mkdir()
+    (root / "Soil.md").write_text("# Soil\n\nCompost feeds it. [[Garden]]\n")
+    (root / "Garden.md").write_text("# Garden\n\nIt has soil.\n")
+    settings = Settings(vault=root, state=tmp_path / "state", embedding_model=str(tiny_model))
+    resources = Resources(settings)
+    index_once(resources, lambda *_: None)
+    with serving(settings) as address:
+        page = open_page(Stage(settings, resources), address)
+        for place in (
+            "/",
+            "/?q=soil",
+            "/?q=zebra",
+            "/browse",
+            "/browse?folder=None",
+            "/graph",
+            "/ops/review",
+        ):
+            page.goto(place)
+            said = page.locator("body").inner_text().lower()
+            assert not [word for word in ("queue", "worker", "embed", "job", "daemon") if word in said], place

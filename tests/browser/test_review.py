@@ -91,11 +91,11 @@ def test_what_a_filter_shows_is_decided_at_once_and_nothing_else(review):
     page.wait_for_url("**tag=season**")
     keys = keys_of(page)
     assert set(page.locator(".proposal > .tag").all_inner_texts()) == {"season/winter"}
-    page.get_by_role("button", name="Reject all shown").click()
+    page.get_by_role("button", name="Reject all season/winter").click()
     page.get_by_role("button", name="Cancel").click()
     assert states_of(stage) == before
-    page.get_by_role("button", name="Reject all shown").click()
-    page.get_by_role("dialog").get_by_role("button", name="Reject all shown").click()
+    page.get_by_role("button", name="Reject all season/winter").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reject all season/winter").click()
     page.get_by_text("No proposal is like that.").wait_for()
     with closing(Proposals(stage.state)) as proposals:
         left = [one for one in proposals.of_state(None, "waiting") if one.tag == "season/winter"]
@@ -223,3 +223,75 @@ def test_undo_takes_back_the_last_decision_even_if_it_is_still_on_its_way(review
     page.locator(f".proposal:focus[data-key='{second}']").wait_for()
     states = states_of(stage)
     assert (states[first], states[second]) == ("accepted", "waiting")
+
+
+def test_a_tag_leads_to_all_its_proposals_and_they_are_accepted_at_once(review):
+    stage, page = review
+    before = states_of(stage)
+    page.locator(".proposal > .tag", has_text="area/garden").first.click()
+    page.wait_for_url("**tag=area**")
+    keys = keys_of(page)
+    assert len(keys) > 10
+    page.get_by_role("button", name="Accept all area/garden").click()
+    page.get_by_role("dialog").get_by_role("button", name="Accept all area/garden").click()
+    page.get_by_text("No proposal is like that.").wait_for()
+    assert states_of(stage) == before | dict.fromkeys(keys, "accepted")
+
+
+def test_the_buttons_of_a_row_are_quiet_until_it_is_chosen_and_nothing_moves(review):
+    _, page = review
+    row = page.locator(".proposal").nth(2)
+    button, size = row.get_by_role("button", name="Accept"), "one => [one.offsetTop, one.offsetHeight]"
+    before = row.evaluate(size)
+    assert button.evaluate("one => getComputedStyle(one).opacity") == "0"
+    row.hover()
+    assert button.evaluate("one => getComputedStyle(one).opacity") == "1"
+    page.mouse.move(0, 0)
+    row.focus()
+    assert button.evaluate("one => getComputedStyle(one).opacity") == "1"
+    assert row.evaluate(size) == before
+    assert page.locator("article.review").first.bounding_box()["width"] <= 46 * 16
+    assert page.locator("main button.primary:visible").count() == 1
+
+
+def test_a_tag_that_is_only_proposed_is_accepted_under_another_name(review):
+    stage, page = review
+    row = page.locator(".proposal", has_text="season/winter").first
+    key = int(row.get_attribute("data-key"))
+    row.focus()
+    page.keyboard.press("r")
+    page.get_by_label("New name of season/winter").fill("two words")
+    page.locator("#rename-said", has_text="is not a tag").wait_for()
+    assert page.get_by_role("dialog").get_by_role("button", name="Rename").is_disabled()
+    page.get_by_label("New name of season/winter").fill("season/cold")
+    page.locator("#rename-said", has_text="accepted for this note").wait_for()
+    with closing(Proposals(stage.state)) as proposals:
+        assert proposals.get([key])[0].tag == "season/winter"
+    page.keyboard.press("Enter")
+    page.locator("#toast", has_text="season/cold").wait_for()
+    with closing(Proposals(stage.state)) as proposals:
+        renamed = proposals.get([key])[0]
+        assert (renamed.tag, renamed.state) == ("season/cold", "accepted")
+        assert not [
+            one
+            for one in proposals.of_state(None, "waiting")
+            if one.tag == "season/winter" and one.domain == renamed.domain
+        ]
+
+
+def test_a_tag_that_notes_have_is_renamed_in_them_in_the_vocabulary_and_in_proposals(review):
+    stage, page = review
+    with closing(Proposals(stage.state)) as proposals:
+        soil = [(Suggestion("soil", 0.6), "")]
+        proposals.add("notes", "Gardens/Garden 10.md", soil, proposer="local", note_hash="h", at=now_iso())
+    row = page.locator(".proposal", has_text="soil").first
+    with working(stage.settings):
+        row.hover()
+        row.get_by_role("button", name="Rename soil").click()
+        page.get_by_label("New name of soil").fill("earth")
+        page.locator("#rename-said", has_text="6 notes and 1 proposal").wait_for()
+        page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+        page.locator("#toast", has_text="soil is earth now").wait_for()
+    assert "tags: [earth]" in (stage.resources.root / "Soils/Soil 1.md").read_text()
+    with closing(Proposals(stage.state)) as proposals:
+        assert "earth" in {one.tag for one in proposals.of_state("notes", "waiting", "addition")}

@@ -202,7 +202,7 @@ def test_every_route_but_health_needs_the_token(example):
         "/ready",
         "/notes/Welcome.md",
         "/openapi.json",
-        "/static/sign-out.js",
+        "/static/site.js",
     ):
         assert httpx.get(base + path).status_code == 401, path
     assert httpx.post(base + "/reload").status_code == 401

@@ -1,4 +1,4 @@
-// Proposals by keyboard and by button: j and k move, a accepts, x rejects, u undoes, o opens the note.
+// Proposals by keyboard and by button: j and k move, a accepts, x rejects, r renames, u undoes, o opens the note.
 // What is decided is written on the element that holds the button: `data-ids` and `data-name`.
 
 import { ask, refresh, send, tell } from "./ops.js";
@@ -62,9 +62,66 @@ async function undo(decision) {
   focus(rowOf(decision.ids[0]));
 }
 
+// A tag under another name: the service says what would happen before it does.
+
+const dialog = document.getElementById("rename");
+const newName = document.getElementById("new-name");
+const doIt = document.getElementById("rename-do");
+const said = document.getElementById("rename-said");
+let renaming, pausing;
+
+function rename(button) {
+  const { rename: old, domain } = button.dataset;
+  renaming = { old, domain, proposal: Number(button.closest(".proposal").dataset.key) };
+  document.getElementById("old-name").textContent = old;
+  newName.value = old;
+  said.textContent = "";
+  doIt.disabled = true;
+  dialog.returnValue = "";
+  dialog.showModal();
+  newName.select();
+}
+
+newName.addEventListener("input", () => {
+  doIt.disabled = true;
+  clearTimeout(pausing);
+  pausing = setTimeout(preview, 250);
+});
+
+async function preview() {
+  const name = newName.value.trim();
+  if (!name || name === renaming.old) return void (said.textContent = "");
+  let text, can = false;
+  try {
+    ({ said: text } = await send("/ops/review/rename", { ...renaming, new: name, dry_run: true }));
+    can = true;
+  } catch (error) {
+    text = error.message;
+  }
+  if (name !== newName.value.trim()) return; // typed on
+  said.textContent = text;
+  doIt.disabled = !can;
+}
+
+dialog.addEventListener("close", async () => {
+  clearTimeout(pausing);
+  const { proposal } = renaming;
+  if (dialog.returnValue === "yes") {
+    tell(`Renaming ${renaming.old} …`);
+    try {
+      tell((await send("/ops/review/rename", { ...renaming, new: newName.value.trim() })).said);
+    } catch (error) {
+      tell(error.message, { bad: true });
+    }
+    await refresh();
+  }
+  focus(rowOf(proposal));
+});
+
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-decide], [data-undo]");
+  const button = event.target.closest("[data-decide], [data-undo], [data-rename]");
   if (!button) return;
+  if ("rename" in button.dataset) return rename(button);
   const holder = holderOf(button);
   if (button.dataset.ask && !(await ask(button))) return;
   if ("undo" in button.dataset) undo({ ids: idsOf(holder), name: holder.dataset.name });
@@ -78,6 +135,7 @@ const keys = {
   x: (row) => decide(row, "reject"),
   A: (row) => decide(row.closest("article"), "accept"),
   X: (row) => decide(row.closest("article"), "reject"),
+  r: (row) => rename(row.querySelector("[data-rename]")),
   u: () => decisions.length && undo(decisions.at(-1)),
   o: (row) => (location.href = row.closest("article").querySelector("h2 a").href),
 };
@@ -87,7 +145,7 @@ document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]") || !Object.hasOwn(keys, event.key)) return;
   const row = current();
   const waits = document.querySelector("[data-decide]");
-  if ("axAXo".includes(event.key) && (!row || (event.key !== "o" && !waits))) return;
+  if ("axrAXo".includes(event.key) && (!row || (event.key !== "o" && !waits))) return;
   keys[event.key](row);
   event.preventDefault();
 });

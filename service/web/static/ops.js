@@ -3,6 +3,8 @@
 // The server draws every page; this script asks for the page again when the facts changed, and puts the parts that
 // are marked `data-live` in the place of the old ones.
 
+import { showBadges } from "./site.js";
+
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -17,10 +19,7 @@ function listen() {
   source.onopen = () => showLive(true);
   source.onmessage = ({ data }) => {
     const facts = JSON.parse(data);
-    for (const badge of $$("[data-badge]")) {
-      badge.textContent = facts.badges[badge.dataset.badge];
-      badge.hidden = !facts.badges[badge.dataset.badge];
-    }
+    showBadges(facts.badges);
     for (const time of $$("time[datetime]:not([data-clock])")) time.textContent = ago(time.dateTime) ?? time.textContent;
     same = last === data ? same + 1 : 0;
     if (last !== null && same % IDLE === 0) refresh();

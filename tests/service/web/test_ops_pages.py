@@ -125,7 +125,7 @@ def test_a_page_runs_our_own_scripts_alone(browser, address):
         assert not {"style", *filter(lambda name: name.startswith("on"), attributes)} & set(attributes)
         assert tag not in ("style", "base", "iframe", "object")
         if tag == "script":
-            assert attributes["src"].startswith(("/static/ops", "/static/sign-out"))
+            assert attributes["src"].startswith(("/static/ops", "/static/site"))
 
 
 @pytest.mark.parametrize("address", PAGES)
