@@ -48,7 +48,8 @@ def test_a_machine_without_an_opener_says_so(tmp_path, monkeypatch, capfd):
 )  # it is left running, on purpose
 def test_a_browser_that_stays_is_not_waited_for(opener, tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "_PATIENCE_SECONDS", 0.1)
-    opener(f"while [ ! -e {tmp_path}/end ]; do sleep 0.05; done")
+    # Its folder is gone after the tests, and with it the program ends, too.
+    opener(f"while [ -e {tmp_path} ] && [ ! -e {tmp_path}/end ]; do sleep 0.05; done")
     assert open_file(tmp_path / "x.html")
     (tmp_path / "end").touch()
 

@@ -182,14 +182,21 @@ def test_nothing_refers_to_another_host(browser):
         assert elsewhere.findall(text) == []
 
 
+# Names of XML, and addresses in comments and messages of Mermaid, which runs where the policy allows no request.
+NAMES = {"www.w3.org"}
+SAID = {"mermaid.tiny.js": NAMES | {
+    "chevrotain.io", "github.com", "lodash.com", "openjsf.org", "underscorejs.org", "en.wikipedia.org", "langium.org"
+}}  # fmt: skip
+
+
 @pytest.mark.parametrize("path", sorted((STATIC / "vendor").glob("*.js")), ids=lambda path: path.name)
 def test_a_vendor_file_loads_nothing_and_has_its_licence_and_its_line(path):
     text = path.read_text(encoding="utf-8")
-    assert re.findall(r"https?://[\w.]+", text) == []
+    assert set(re.findall(r"https?://([\w.]+)", text)) <= SAID.get(path.name, NAMES)
     assert re.findall(r"\beval\(|new Function\(|XMLHttpRequest|WebSocket|sendBeacon", text) == []
     readme = (STATIC / "vendor" / "README.md").read_text(encoding="utf-8")
-    (library,) = re.findall(rf"`{re.escape(path.name)}` \| \[([\w-]+)\]", readme)
-    licence = (STATIC / "vendor" / f"{library}.LICENSE.txt").read_text(encoding="utf-8")
+    ((scope, name),) = re.findall(rf"`{re.escape(path.name)}`[^|]*\| \[(?:@([\w-]+)/)?([\w-]+)\]", readme)
+    licence = (STATIC / "vendor" / f"{scope or name}.LICENSE.txt").read_text(encoding="utf-8")
     assert "Permission is hereby granted, free of charge" in licence
 
 
