@@ -270,6 +270,8 @@ def test_a_real_command_lets_a_phone_in_until_it_is_interrupted(user):
         pytest.skip("this machine is in no private network")
     user.start("serve", *user.place, "--port", str(user.port))
     wait_for(lambda: (user.state / "service.json").exists() and user.health(), "the service answers")
+    # Where the tests run in the background, the signal is ignored, which the command would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = user.start("open", "--phone", *user.place)
     lines = iter(process.stdout.readline, "")
     link = next(line.strip() for line in lines if f"http://{host}:{user.port}/open/" in line)
