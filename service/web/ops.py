@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from pipelines.errors import NotComparableError, NoteNotFoundError, NotFoundError
+from pipelines.errors import NotComparableError, NoteError, NoteNotFoundError, NotFoundError, TaxonomyError
 from pipelines.model import HIGH_PRIORITY
 from pipelines.question import read_question
 from pipelines.search.walk import MOST_HOPS
@@ -322,9 +322,13 @@ def add_review_page(app: FastAPI, pages: Pages, view: View, tags: Tags) -> None:
         )
 
     @app.post("/ops/review/rename", include_in_schema=False)
-    def rename(asked: TagRename) -> dict[str, str]:
-        """Rename a tag from the card of a proposal, or say what that would do."""
-        return {"said": _renamed(tags.rename_tag(asked), done=not asked.dry_run)}
+    def rename(asked: TagRename) -> dict[str, str | bool]:
+        """Rename a tag from the card of a proposal, or say what that would do, or why it cannot be."""
+        try:
+            found = tags.rename_tag(asked)
+        except (TaxonomyError, NoteError, NotFoundError) as error:
+            return {"said": str(error), "refused": True}
+        return {"said": _renamed(found, done=not asked.dry_run), "refused": False}
 
 
 def _renamed(found: TagRenamed, *, done: bool) -> str:

@@ -111,7 +111,7 @@ def test_everything_can_be_read_without_javascript(large, open_page):
         if not places.get_by_role("link", name=name).is_visible():
             places.get_by_text("Operations").click()
         places.get_by_role("link", name=name).click()
-        page.locator(f"[aria-current=page]:has-text('{name}')").wait_for(state="attached")  # maybe in the menu
+        page.locator(f"[aria-current=page]:has-text('{name}')").wait_for(state="attached")
         assert page.locator("main").inner_text() or name in ("Search", "Map")
     page.goto("/ops/jobs")
     page.locator("select[name=state]").select_option("failed")

@@ -82,6 +82,7 @@ function rename(button) {
   newName.select();
 }
 
+document.getElementById("rename-not").addEventListener("click", () => dialog.close());
 newName.addEventListener("input", () => {
   doIt.disabled = true;
   clearTimeout(pausing);
@@ -93,8 +94,9 @@ async function preview() {
   if (!name || name === renaming.old) return void (said.textContent = "");
   let text, can = false;
   try {
-    ({ said: text } = await send("/ops/review/rename", { ...renaming, new: name, dry_run: true }));
-    can = true;
+    const answer = await send("/ops/review/rename", { ...renaming, new: name, dry_run: true });
+    text = answer.said;
+    can = !answer.refused;
   } catch (error) {
     text = error.message;
   }
@@ -109,7 +111,8 @@ dialog.addEventListener("close", async () => {
   if (dialog.returnValue === "yes") {
     tell(`Renaming ${renaming.old} …`);
     try {
-      tell((await send("/ops/review/rename", { ...renaming, new: newName.value.trim() })).said);
+      const answer = await send("/ops/review/rename", { ...renaming, new: newName.value.trim() });
+      tell(answer.said, { bad: answer.refused });
     } catch (error) {
       tell(error.message, { bad: true });
     }
