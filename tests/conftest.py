@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.once import made_once
+from tests.programs import put_programs
 from tests.sweeps import ALL
 from tests.temporary import folder_of_a_run
 from tests.tiny import build_tiny_cross_encoder, build_tiny_model
@@ -250,3 +252,19 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
             time.sleep(0.01)
 
     return wait
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """An editor and the system's opener that write down how they were called, and a screen."""
+    calls = put_programs(tmp_path / "bin", ("code", "xdg-open", "open"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":9")
+    monkeypatch.setenv("VISUAL", "code")
+
+    def called() -> list[str]:
+        with suppress(FileNotFoundError):  # before the first call
+            return [" ".join(call) for call in calls()]
+        return []
+
+    return called

@@ -57,6 +57,17 @@ def test_the_files_of_the_documents_that_a_page_names_exist(page):
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_the_pages_that_code_and_deployment_name_exist():
+    files = [*ROOT.glob("*file"), *(ROOT / "deploy").rglob("*.y*ml")]
+    for package in ("everindex", "pipelines", "queue_config", "service", "workers"):
+        files += [one for one in (ROOT / package).rglob("*") if one.suffix in (".py", ".html", ".js", ".css")]
+    named = {
+        name for file in files for name in re.findall(r"docs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_the_site_is_short_enough_to_be_read():
     words = sum(len(re.findall(r"\S*\w\S*", page.read_text(encoding="utf-8"))) for page in FOR_USERS)
     assert len(FOR_USERS) <= 20

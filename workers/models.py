@@ -112,7 +112,7 @@ UNPACKED_FOLDER = "models"
 # How long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
 MANY_TEXTS = 100
-"""From so many on, loading torch and computing with it takes less time than numpy needs."""
+"""From this number on, loading torch and computing with it takes less time than numpy needs."""
 # How long numpy alone computes after a process with torch ended otherwise than because it was idle.
 _WITHOUT_TORCH_SECONDS = 600.0
 

@@ -88,9 +88,9 @@ class IndexProgress:
             self._words, total=notes + pending, completed=notes, detail=counted(notes, "note")
         )
         if self._started is None:
-            self._started = (time.monotonic(), done)
+            self._started = (self._clock(), done)
         since, before = self._started
-        rate = (done - before) / max(0.1, time.monotonic() - since)
+        rate = (done - before) / max(0.1, self._clock() - since)
         speed = f", {rate:.0f}/s" if rate else ""  # none, where all vectors are known
         self._progress.update(
             self._meaning, total=chunks, completed=done, detail=counted(done, "passage") + speed

@@ -194,7 +194,7 @@ class Sessions:
         return self._new_session()
 
     def is_slowed(self) -> bool:
-        """Return whether so many wrong tokens were typed that the next is not even compared."""
+        """Return whether the next token is refused unread, because the last ones were wrong."""
         with self._lock:
             return self._is_slowed()
 

@@ -23,25 +23,9 @@ _PATIENCE_SECONDS = 3.0
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
 _COLON = ("hx", "subl", "zed")
 _IN_TERMINAL = (
-    *(
-        "vi",
-        "vim",
-        "nvim",
-        "view",
-        "ex",
-        "ed",
-        "nano",
-        "rnano",
-        "pico",
-        "micro",
-        "hx",
-        "helix",
-        "kak",
-        "joe",
-        "ne",
-    ),
-    *("mcedit", "jed", "mg", "zile", "less", "more", "most", "cat", "bat"),
-)
+    "vi", "vim", "nvim", "view", "ex", "ed", "nano", "rnano", "pico", "micro", "hx", "helix", "kak", "joe", "ne",
+    "mcedit", "jed", "mg", "zile", "less", "more", "most", "cat", "bat",
+)  # fmt: skip
 _TERMINAL_OPTIONS = {"-nw", "-t", "-tty", "--tty", "--no-window-system"}  # of Emacs
 _NOT_TEXT = ("pdf", "xlsx", "pptx", "docx")
 """Formats that an editor shows as unreadable bytes."""
@@ -95,14 +79,9 @@ def open_address(address: str) -> bool:
 
 
 def window_program(path: str) -> str | None:
-    """Return the name of the program in which a file opens when a page asks for it; None: none can.
-
-    An editor that needs a terminal has none there, so the system's program opens the file.
-    """
-    words = _window_editor() if not _is_in(path, _NOT_TEXT) else None
-    if words:
-        return Path(words[0]).name
-    return None if _is_in(path, _RUN) or not shows_folders() else opener()
+    """Return the name of the program in which a file opens when a page asks for it; None: none can."""
+    words = _window_words(path)
+    return Path(words[0]).name if words else None
 
 
 def open_in_window(root: Path, path: str, line: int) -> None:
@@ -111,11 +90,20 @@ def open_in_window(root: Path, path: str, line: int) -> None:
     Raises VaultNotFoundError, UnsafePathError for what is no regular file of the vault, ConfigurationError where no
     program opens it, OSError.
     """
-    file = _file(root, path)
-    words = _window_editor() if not _is_in(path, _NOT_TEXT) else None
-    command = [*words, *_at_line(words[0], file, line)] if words else [opener(), file.as_uri()]
-    if window_program(path) is None or not _runs(command):
-        raise ConfigurationError(f"{command[0]} did not open {file}; open it from its folder")
+    file, words = _file(root, path), _window_words(path)
+    place = [file.as_uri()] if words in (None, [opener()]) else _at_line(words[0], file, line)
+    if words is None or not _runs([*words, *place]):
+        raise ConfigurationError(f"{(words or [opener()])[0]} did not open {file}; open it from its folder")
+
+
+def _window_words(path: str) -> list[str] | None:
+    """Return the words that start what opens a file without a terminal; None: nothing can.
+
+    An editor that needs a terminal has none there, so the system's program opens the file.
+    """
+    if not _is_in(path, _NOT_TEXT) and (words := _window_editor()):
+        return words
+    return None if _is_in(path, _RUN) or not shows_folders() else [opener()]
 
 
 def shows_folders() -> bool:

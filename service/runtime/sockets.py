@@ -61,7 +61,7 @@ def check_local(address: str) -> None:
         raise ConfigurationError(f"{address!r} is no IPv4 address") from None
     if ip.is_loopback or ip.is_link_local or ip.is_unspecified or not ip.is_private:
         raise ConfigurationError(
-            f"{address} is not an address of a private network, so the page is not opened there to whoever reaches it"
+            f"{address} is not an address of a private network, so the page is not opened there"
         )
 
 

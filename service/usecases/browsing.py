@@ -360,7 +360,8 @@ def in_folder(
 
     Raises DomainNotFoundError, FilterError.
     """
-    return _contents(_below(view, folder, filters, "path"), folder)
+    wanted = (folder or "").strip("/")
+    return _contents(_below(view, wanted, filters, "path"), wanted)
 
 
 def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> FolderView:
@@ -370,8 +371,9 @@ def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> Fo
 
     Raises DomainNotFoundError, FilterError.
     """
-    below = _below(view, folder, filters, "date", checked=False)
-    contents = _contents(sorted(below, key=lambda note: note.path), folder)
+    wanted = (folder or "").strip("/")
+    below = _below(view, wanted, filters, "date", checked=False)
+    contents = _contents(sorted(below, key=lambda note: note.path), wanted)
     formats = Counter(_formats([note.path for note in below]))
     kinds = Counter(note.kind for note in below if note.kind)
     return FolderView(
@@ -394,16 +396,15 @@ def still_there(view: View, notes: Sequence[ListedNote]) -> list[ListedNote]:
 
 
 def _below(
-    view: View, folder: str | None, filters: Filters, order: Order, *, checked: bool = True
+    view: View, folder: str, filters: Filters, order: Order, *, checked: bool = True
 ) -> list[ListedNote]:
-    if wanted := (folder or "").strip("/"):
-        filters = replace(filters, scopes=(*filters.scopes, parse_filters([("folder", wanted)])))
+    if folder:
+        filters = replace(filters, scopes=(*filters.scopes, parse_filters([("folder", folder)])))
     return list_notes(view, filters, order, checked=checked).notes
 
 
-def _contents(below: Sequence[ListedNote], folder: str | None) -> Contents:
-    wanted = (folder or "").strip("/")
-    depth = wanted.count("/") + 1 if wanted else 0
+def _contents(below: Sequence[ListedNote], folder: str) -> Contents:
+    depth = folder.count("/") + 1 if folder else 0
     folders: Counter[str] = Counter()
     here = []
     for note in below:

@@ -373,19 +373,24 @@ def open_in_program(view: View, path: str, line: int) -> None:
 
     Raises NoteNotFoundError, VaultNotFoundError, UnsafePathError, ConfigurationError where the program does not.
     """
-    open_in_window(view.resources.root, _known(view, path), line)
+    open_in_window(view.resources.root, _known(view, path)[0], line)
 
 
 def open_folder_of(view: View, path: str) -> None:
     """Show a note that the ledger knows in its folder. Raises as `open_in_program`."""
-    show_in_folder(view.resources.root, _known(view, path))
+    show_in_folder(view.resources.root, _known(view, path)[0])
 
 
-def _known(view: View, path: str) -> str:
+def _known(view: View, path: str) -> tuple[str, str, Domain, SqliteCache]:
+    """Return the key of a note that the ledger knows, its path on disk, its domain, and the cache.
+
+    Raises NoteNotFoundError.
+    """
     key = files.note_key(path)
     for domain, cache in view.readers():
-        if cache.ledger.stat_of([key]) and view.audience.sees(domain.slug, key):
-            return key
+        known = cache.ledger.stat_of([key]).get(key)
+        if known and view.audience.sees(domain.slug, key):
+            return key, known[0], domain, cache
     raise view.no_such_note(key)
 
 
@@ -466,12 +471,7 @@ class Reader:
 
         Who does not see all notes gets no evidence records, whose questions are the owner's.
         """
-        path = vault.note_key(path)
-        for domain, cache in self._view.readers():
-            known = cache.ledger.stat_of([path]).get(path)
-            if known and self._view.audience.sees(domain.slug, path):
-                return self._open(path, known[0], domain, cache)
-        raise self._view.no_such_note(path)
+        return self._open(*_known(self._view, path))
 
     def _open(self, path: str, raw: str, domain: Domain, cache: SqliteCache) -> OpenNote:
         resources = self._view.resources

@@ -215,18 +215,17 @@ class Tags:
         worker then adds it to the vocabulary. Raises NoteTagsError, TaxonomyError, WorkerTimeoutError.
         """
         old, new = asked.old.removeprefix("#"), asked.new.strip().removeprefix("#")
-        owners, store = named_domains(self._resources, asked.domain), self.context.proposals()
-        slug, file = owners[0].slug, owners[0].within(owners[0].taxonomy)
-        proposed = [
-            one for one in store.of_state(slug, "waiting", "addition") if one.tag.casefold() == old.casefold()
-        ]
+        (owner,) = named_domains(self._resources, asked.domain)
+        slug, file = owner.slug, owner.within(owner.taxonomy)
+        waiting = self.context.proposals().of_state(slug, "waiting", "addition")
+        proposed = [one for one in waiting if one.tag.casefold() == old.casefold()]
         found = TagRenamed(
             old=old, new=new, vocabulary=None, notes=0, proposals=len(proposed), accepted=False
         )
         try:
-            plan = write_rename(self.context, owners, old, new, dry_run=asked.dry_run)[slug]
+            plan = write_rename(self.context, [owner], old, new, dry_run=asked.dry_run)[slug]
         except NotFoundError:
-            return self._rename_proposed(asked, found, proposed)
+            return self._rename_proposed(asked, owner, found, proposed)
         if plan["refused"]:
             raise NoteTagsError(
                 "nothing is renamed: " + "; ".join(f"{path}: {why}" for path, why in plan["refused"])
@@ -239,13 +238,10 @@ class Tags:
         return found.model_copy(update={"vocabulary": file, "notes": sum(path != file for path in changed)})
 
     def _rename_proposed(
-        self, asked: TagRename, found: TagRenamed, proposed: Sequence[Proposal]
+        self, asked: TagRename, owner: Domain, found: TagRenamed, proposed: Sequence[Proposal]
     ) -> TagRenamed:
-        store, taxonomy = (
-            self.context.proposals(),
-            self.context.vocabulary(named_domains(self._resources, asked.domain)[0]).taxonomy,
-        )
-        known = find(taxonomy, found.new)
+        store = self.context.proposals()
+        known = find(self.context.vocabulary(owner).taxonomy, found.new)
         new = known.tag if known else found.new
         if not is_tag(new):
             raise TaxonomyError(f"{new!r} is not a tag: use no spaces, punctuation or plain numbers")

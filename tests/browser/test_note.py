@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import pytest
@@ -330,20 +329,6 @@ def test_the_frame_of_diagrams_reaches_neither_the_page_nor_the_service(reading,
     ):
         with pytest.raises(playwright.Error, match=r"SecurityError|Failed to fetch"):
             frame.evaluate(f"async () => await {what}")
-
-
-@pytest.fixture
-def programs(tmp_path, monkeypatch):
-    """An editor and the system's opener that write down how they were called, and a screen."""
-    folder, log = tmp_path / "bin", tmp_path / "log"
-    folder.mkdir()
-    for name in ("code", "xdg-open", "open"):
-        (folder / name).write_text(f'#!/bin/sh\necho "${{0##*/}} $@" >> {log}\n')
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("DISPLAY", ":9")
-    monkeypatch.setenv("VISUAL", "code")
-    return lambda: log.read_text().splitlines() if log.exists() else []
 
 
 @pytest.mark.parametrize("by", ["keyboard", "touch"])

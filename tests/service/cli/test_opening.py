@@ -16,6 +16,7 @@ from service.cli.main import app
 from service.cli.opening import open_hit
 from service.runtime.programs import open_note
 from service.usecases.maintenance import index_once
+from tests.programs import put_programs
 from workers.attention import _RECORDER
 from workers.resources import Resources
 
@@ -25,17 +26,11 @@ ODD = "-x & path=b %20 #1 $(touch y) 'ü.md"
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     """A real program in place of the editor and of the system's opener, which writes down its arguments."""
-    folder, log = tmp_path / "bin", tmp_path / "log"
-    folder.mkdir()
-    for name in ("xdg-open", "open", "editor"):
-        (folder / name).write_text(
-            f"#!{sys.executable}\nimport json, sys\nopen({str(log)!r}, 'w').write(json.dumps(sys.argv))\n"
-        )
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
+    calls = put_programs(tmp_path / "bin", ("xdg-open", "open", "editor"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "editor --wait")
-    return lambda: json.loads(log.read_text())[1:]
+    return lambda: calls()[-1][1:]
 
 
 def test_an_editor_is_given_the_line_and_an_absolute_path(vault, opened):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
 
 from pipelines.errors import ConfigurationError, UnsafePathError
 from service.runtime.programs import open_in_window, show_in_folder, shows_folders, window_program
+from tests.programs import put_programs
 
 ODD = "-x & path=b %20 #1 $(touch y) 'ü.md"
 OPENER = "open" if sys.platform == "darwin" else "xdg-open"
@@ -17,23 +17,12 @@ OPENER = "open" if sys.platform == "darwin" else "xdg-open"
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     """Real programs in place of editors and of the system's opener, which write down how they were called."""
-    folder, log = tmp_path / "bin", tmp_path / "log"
-    folder.mkdir()
-    for name in (OPENER, "code", "vim", "emacs", "gedit"):
-        (folder / name).write_text(
-            f"#!{sys.executable}\nimport json, sys\nopen({str(log)!r}, 'w').write(json.dumps(sys.argv))\n"
-        )
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
+    calls = put_programs(tmp_path / "bin", (OPENER, "code", "vim", "emacs", "gedit"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("DISPLAY", ":9")
     for name in ("VISUAL", "EDITOR", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-
-    def called():
-        said = json.loads(log.read_text())
-        return [said[0].rpartition("/")[2], *said[1:]]
-
-    return called
+    return lambda: calls()[-1]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from contextlib import closing
 from urllib.parse import quote
@@ -249,20 +248,6 @@ def test_the_page_runs_our_own_scripts_alone(browser, address):
         assert tag != "script" or has["src"].startswith("/static/")
 
 
-@pytest.fixture
-def screen(tmp_path, monkeypatch):
-    """An editor and the system's opener that write down how they were called, and a screen."""
-    folder, log = tmp_path / "bin", tmp_path / "log"
-    folder.mkdir()
-    for name in ("code", "xdg-open", "open"):
-        (folder / name).write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("DISPLAY", ":9")
-    monkeypatch.setenv("VISUAL", "code")
-    return lambda: log.read_text() if log.exists() else ""
-
-
 def at(settings, client, names=()):
     """Return a signed-in browser at an address."""
     app = create_app(settings, PORT, names)
@@ -271,7 +256,7 @@ def at(settings, client, names=()):
     return found
 
 
-def test_programs_are_started_for_a_browser_on_this_machine_alone(settings, screen):
+def test_programs_are_started_for_a_browser_on_this_machine_alone(settings, programs):
     here = at(settings, "127.0.0.1")
     assert "Open with code" in shown(here, "/notes/Soil.md")
     for elsewhere in (at(settings, "192.168.1.7"), at(settings, "127.0.0.1", ["notes.example"])):
@@ -280,9 +265,9 @@ def test_programs_are_started_for_a_browser_on_this_machine_alone(settings, scre
         assert "Show in folder" not in page
         for where in ("program", "folder"):
             assert elsewhere.post("/notes/Soil.md", json={"where": where}).status_code == 403
-    assert screen() == ""
+    assert programs() == []
     assert here.post("/notes/Soil.md", json={"where": "program", "line": 7}).status_code == 200
-    assert screen().strip().endswith("Soil.md:7")
+    assert programs()[-1].endswith("Soil.md:7")
 
 
 @pytest.mark.parametrize(
@@ -298,13 +283,13 @@ def test_programs_are_started_for_a_browser_on_this_machine_alone(settings, scre
         ("%2fetc%2fpasswd", {"where": "program"}, 400),
     ],
 )
-def test_nothing_but_a_note_of_the_index_is_opened(settings, screen, path, body, status):
+def test_nothing_but_a_note_of_the_index_is_opened(settings, programs, path, body, status):
     here = at(settings, "127.0.0.1")
     assert here.post(f"/notes/{path}", json=body).status_code == status
-    assert screen() == ""
+    assert programs() == []
 
 
-def test_no_other_site_opens_anything(settings, screen):
+def test_no_other_site_opens_anything(settings, programs):
     here = at(settings, "127.0.0.1")
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Cookie": ""}):
         assert here.post("/notes/Soil.md", json={"where": "program"}, headers=headers).status_code in (
@@ -313,7 +298,7 @@ def test_no_other_site_opens_anything(settings, screen):
         )
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert here.post("/notes/Soil.md", content="where=program", headers=form).status_code == 415
-    assert screen() == ""
+    assert programs() == []
 
 
 def test_the_frame_of_diagrams_may_run_its_own_two_scripts_alone_and_needs_a_cookie(browser, settings):
