@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -78,6 +78,17 @@ def test_every_page_is_complete_and_accessible(look, large, open_page, axe, scre
         ] == [], name
     # The page that says that a job is no more is a 404, which a browser writes into its console.
     open_page.expected.append("404 (Not Found)")
+
+
+@pytest.mark.parametrize("address", ["/", "/ops", "/ops/review", "/notes/Soils/Soil%201.md"])
+def test_each_script_of_a_page_runs_once(large, open_page, address):
+    page, loaded = open_page(*large), []
+    page.on("request", lambda sent: loaded.append(urlsplit(sent.url).path))
+    page.goto(address)
+    page.wait_for_load_state("load")
+    scripts = [path for path in loaded if path.endswith((".js", "/ops/events"))]
+    assert scripts
+    assert sorted(set(scripts)) == sorted(scripts)
 
 
 def test_what_notes_say_is_text_wherever_it_is_shown(large, open_page):

@@ -1,7 +1,8 @@
 // Proposals by keyboard and by button: j and k move, a accepts, x rejects, r renames, u undoes, o opens the note.
 // What is decided is written on the element that holds the button: `data-ids` and `data-name`.
 
-import { ask, refresh, send, tell } from "./ops.js";
+// As the page loads it, as in ops.js: a second one would listen and answer clicks, too.
+const { ask, refresh, send, tell } = await import(document.querySelector('script[src*="/ops.js"]').src);
 
 const rows = () => [...document.querySelectorAll(".proposal:not(.decided)")];
 const current = () => document.activeElement?.closest?.(".proposal");

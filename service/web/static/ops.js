@@ -3,7 +3,8 @@
 // The server draws every page; this script asks for the page again when the facts changed, and puts the parts that
 // are marked `data-live` in the place of the old ones.
 
-import { showBadges } from "./site.js";
+// By the address at which the page loads it: under another one it would run a second time.
+const { showBadges } = await import(document.querySelector('script[src*="/site.js"]').src);
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
