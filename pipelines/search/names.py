@@ -263,9 +263,6 @@ class NoteNames:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begin()
-
-    def _begin(self) -> None:
         self._newest = 0
         self._worth: dict[str, dict[str, float]] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
@@ -326,13 +323,14 @@ class NoteNames:
         return _typed(text) in map(_typed, names)
 
     def follow(self, cache: Cache) -> None:
-        """Take in the names of notes that were added or changed, which have new chunks. Raises CacheError."""
+        """Take in the names of notes that were added or changed, which have new chunks. Raises CacheError.
+
+        Where another thread has taken in a later state than this connection sees, that one stays.
+        """
         newest = cache.search.newest_chunk()
-        if newest == self._newest:
-            return
         with self._lock:
-            if newest < self._newest:  # the cache file was replaced
-                self._begin()
+            if newest <= self._newest:
+                return
             for path, (title, aliases) in cache.notes.names_since(self._newest).items():
                 named = _names(path, title, json.loads(aliases))
                 self._hold(path, {words_of_name(name): worth for name, worth in named})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.cache.cache import SqliteCache
 from pipelines.model import Domain
 from pipelines.question import read_question
 from pipelines.search.fusion import NoteHit
@@ -227,6 +228,21 @@ def test_names_follow_the_notes(house):
     (house.root / "fleeting.md").rename(house.root / "moved.md")
     house.index()
     assert names.called(house.cache, read_question("passing")) == {"moved.md": 1.15}
+
+
+def test_a_question_in_an_older_state_of_the_index_reads_no_name_again(house):
+    names, reader = NoteNames(), SqliteCache.open(house.cache.path)
+    with reader.snapshot():
+        assert names.called(reader, read_question("A fleeting thing")) == {}
+        house.save("fleeting.md", "# A fleeting thing")
+        names.follow(house.cache)
+        statements: list[str] = []
+        reader.con.exec_trace = lambda _, statement, __: statements.append(statement) or True
+        names.follow(reader)
+        assert statements
+        assert not any("vault_node" in statement for statement in statements)
+    reader.close()
+    assert names.called(house.cache, read_question("a fleeting thing")).keys() == {"fleeting.md"}
 
 
 _words = st.text(st.sampled_from(string.ascii_letters + "éßñøжя豆腐が한"), min_size=1, max_size=8)
