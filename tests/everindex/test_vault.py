@@ -178,6 +178,8 @@ def test_a_text_becomes_a_note_that_is_found_with_a_service_and_without(tmp_path
             assert len(found) == number
             if number == 1:
                 user.up()
+        user.wait_until_quiet()  # its vector may come after its words
+        user.wait_until_upkeep_is_done()
         before = vault.search("the market").results
         user.stop()
         assert [hit.path for hit in vault.search("the market").results] == [hit.path for hit in before]
