@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
@@ -30,6 +32,14 @@ from pipelines.vault import files
 from pipelines.vault.identity import identify
 
 MAX_BYTES = 1_000_000
+URI = os.environ.get("EVERINDEX_TEST_POSTGRES")
+
+
+def copied(cache):
+    if isinstance(cache, PostgresCache):
+        cache.follow()
+        return cache.copy.cache
+    return cache
 _NOBODY = 65_534
 
 
@@ -73,6 +83,8 @@ class House:
 
     def open(self, name: str) -> SqliteCache:
         meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
+        if URI:
+            return PostgresCache.create(URI, f"t{secrets.token_hex(6)}", self.state / name, meta, clock=lambda: self.now)
         return SqliteCache.create(self.state / name, meta, clock=lambda: self.now)
 
     @property
@@ -139,7 +151,7 @@ class House:
 
     def picture(self, cache: SqliteCache | None = None) -> dict[str, object]:
         """Everything derived, without ids: what must equal a from-scratch index."""
-        con = (cache or self.cache).con
+        con = copied(cache or self.cache).con
         chunks = con.execute(
             "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
             " first_line, last_line, locator, context, has_vector, id FROM vault_chunk ORDER BY path, position"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta
+from tests.pipelines.conftest import URI
 
 
 class Clock:
@@ -22,6 +26,10 @@ def clock():
 
 @pytest.fixture
 def cache(tmp_path, clock):
-    made = SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"), clock=clock)
+    meta = CacheMeta("m", 4, "p")
+    if URI:
+        made = PostgresCache.create(URI, f"t{secrets.token_hex(6)}", tmp_path / "cache.db", meta, clock=clock)
+    else:
+        made = SqliteCache.create(tmp_path / "cache.db", meta, clock=clock)
     yield made
     made.close()
