@@ -1,4 +1,4 @@
-"""Connect to PostgreSQL, and let it understand the statements that the tables of a cache have in common with SQLite."""
+"""Connect to PostgreSQL, which understands the statements on the tables that a cache has there as in SQLite."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from pipelines.errors import CacheCorruptError, CacheMissingError, StateError, S
 # A literal, a cast, a numbered or unnumbered parameter, a named one, or a percent sign, which psycopg wants doubled.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%")
 _SECONDS = 10
+_LONGEST_NAME = 63
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+# Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
+_PASSING = ("53", "57", "58", "25", "40")
 _FUNCTIONS = """
 -- The functions of SQLite that our statements call and PostgreSQL lacks.
 CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) IMMUTABLE STRICT LANGUAGE sql
@@ -59,11 +62,13 @@ def _named(bindings: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
 class PostgresConnection:
     """A connection to one schema of a PostgreSQL database, with the methods of apsw that a cache uses.
 
-    Writers of a schema take turns, as those of an SQLite file do: each transaction that writes holds the schema's lock.
+    Writers of a schema take turns, as those of an SQLite file do: a transaction that writes holds the schema's lock.
     """
 
     def __init__(self, address: str, schema: str) -> None:
         """Connect. Raises StateError if the server cannot be reached or refuses."""
+        if len(schema.encode()) > _LONGEST_NAME:
+            raise ValueError(f"{schema} is longer than PostgreSQL keeps, which would be another schema")
         self._address = address
         self.schema = schema
         self._changes = self._total = 0
@@ -85,6 +90,7 @@ class PostgresConnection:
                 keepalives_idle=5,
                 keepalives_interval=5,
                 keepalives_count=3,
+                tcp_user_timeout=20_000,  # in milliseconds
                 application_name="everindex",
             )
             con.execute(names.SQL("SET search_path = {}").format(names.Identifier(self.schema)))
@@ -138,20 +144,16 @@ class PostgresConnection:
     @contextmanager
     def errors(self) -> Iterator[None]:
         """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged."""
+        self._reconnect()
         try:
             yield
         except _DAMAGE as error:
             raise CacheCorruptError(
-                f"{self.filename} is damaged ({_said(error)}); `everindex index --rebuild` builds a new cache beside it"
+                f"{self.filename} is damaged ({_said(error)}); `everindex index --rebuild` builds a new cache beside"
+                " it"
             ) from error
         except psycopg.Error as error:
-            if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in (
-                "53",
-                "57",
-                "58",
-                "25",
-                "40",
-            ):
+            if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:
                 raise
             self._reconnect()
             raise StorageUnavailableError(
@@ -162,7 +164,9 @@ class PostgresConnection:
         """Replace a broken connection, so that the next statement may succeed."""
         if self._con.closed or self._con.broken:
             with suppress(StateError):
-                self._con = self._connect()
+                new = self._connect()
+                self._con.close()
+                self._con = new
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -186,7 +190,7 @@ class PostgresConnection:
         return self._seen[1]
 
     def clock(self) -> Callable[[], float]:
-        """Return the server's clock in seconds, read once: every host then has the same time, whatever its own says."""
+        """Return the server's clock, read once, in seconds: the same on every host, whatever its own says."""
         before = time.monotonic()
         (now,) = self._con.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (
             0.0,

@@ -7,13 +7,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import apsw
 import sqlite_vec
@@ -26,6 +26,9 @@ from pipelines.errors import (
     StateError,
     StorageUnavailableError,
 )
+
+if TYPE_CHECKING:
+    from pipelines.postgres import PostgresConnection
 
 _OLDEST = 3_051_003
 BUSY_MS = 20_000
@@ -168,25 +171,8 @@ def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
     )
 
 
-class OtherConnection(Protocol):
-    """A connection to another engine that understands our statements."""
-
-    @property
-    def filename(self) -> str: ...
-    @property
-    def in_transaction(self) -> bool: ...
-    def execute(self, statement: str, bindings: Bindings = ..., /) -> Any: ...
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object: ...
-    def changes(self) -> int: ...
-    def total_changes(self) -> int: ...
-    def errors(self) -> AbstractContextManager[None]: ...
-    def transaction(self) -> AbstractContextManager[None]: ...
-    def snapshot(self) -> AbstractContextManager[None]: ...
-    def data_version(self) -> int: ...
-    def close(self) -> None: ...
-
-
-Connection = apsw.Connection | OtherConnection
+Connection: TypeAlias = "apsw.Connection | PostgresConnection"
+"""The functions below run statements on either."""
 
 
 @contextmanager
@@ -225,7 +211,7 @@ def records(con: Connection, kind: type[Record], sql: str, bindings: Bindings = 
         first = next(cursor, None)
         if first is None:
             return []
-        names = [column[0] for column in cursor.description]
+        names = [column[0] for column in cursor.description or ()]
         return [kind(**dict(zip(names, found, strict=True))) for found in chain([first], cursor)]
 
 

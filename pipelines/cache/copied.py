@@ -27,9 +27,9 @@ _AT_ONCE = 500
 _ROWS = {
     "file": (
         "vault_file",
-        "path raw size mtime_ns inode wanted_hash indexed_hash generation applied_generation embedded_generation"
-        " priority dirty_since attempts next_attempt_at error_kind error parked lease_token lease_until lease_owner"
-        " indexed_at",
+        """path raw size mtime_ns inode wanted_hash indexed_hash generation applied_generation embedded_generation
+        priority dirty_since attempts next_attempt_at error_kind error parked lease_token lease_until lease_owner
+        indexed_at""",
     ),
     "path": ("vault_path", "path name"),
     "git": ("vault_git", "path created changed written"),
@@ -119,7 +119,9 @@ class Copy:
         for table in changed["table"]:
             self._take_table(table)
 
-    def _read(self, table: str, columns: Sequence[str], key: str, keys: Collection[str]) -> list[tuple[Any, ...]]:
+    def _read(
+        self, table: str, columns: Sequence[str], key: str, keys: Collection[str]
+    ) -> list[tuple[Any, ...]]:
         sql = f"SELECT {', '.join(columns)} FROM {table} WHERE {key} IN {_THESE}"
         return select(self._source, sql, (json.dumps(list(keys)),))
 

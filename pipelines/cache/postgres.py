@@ -28,7 +28,9 @@ class PostgresCache(CacheTables):
 
     con: PostgresConnection
 
-    def __init__(self, con: PostgresConnection, copy: Copy, meta: CacheMeta, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, con: PostgresConnection, copy: Copy, meta: CacheMeta, clock: Callable[[], float]
+    ) -> None:
         super().__init__(con, meta, clock)
         self._copy = copy
         self._seen = -1
@@ -38,7 +40,13 @@ class PostgresCache(CacheTables):
 
     @classmethod
     def create(
-        cls, address: str, schema: str, path: Path, meta: CacheMeta, *, clock: Callable[[], float] | None = None
+        cls,
+        address: str,
+        schema: str,
+        path: Path,
+        meta: CacheMeta,
+        *,
+        clock: Callable[[], float] | None = None,
     ) -> PostgresCache:
         """Open a cache for writing with its copy at `path`, and create both if they do not exist.
 

@@ -9,7 +9,6 @@ import pytest
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta
-from tests.pipelines.conftest import URI
 
 
 class Clock:
@@ -25,11 +24,11 @@ def clock():
 
 
 @pytest.fixture
-def cache(tmp_path, clock):
+def cache(tmp_path, clock, address):
     meta = CacheMeta("m", 4, "p")
-    if URI:
-        made = PostgresCache.create(URI, f"t{secrets.token_hex(6)}", tmp_path / "cache.db", meta, clock=clock)
-    else:
+    if address is None:
         made = SqliteCache.create(tmp_path / "cache.db", meta, clock=clock)
+    else:
+        made = PostgresCache.create(address, secrets.token_hex(8), tmp_path / "cache.db", meta, clock=clock)
     yield made
     made.close()
