@@ -13,17 +13,17 @@ from typing import NamedTuple
 import apsw
 import numpy as np
 
-from pipelines.cache.dates import STATED_COLUMNS, SqliteDating
+from pipelines.cache.dates import STATED_COLUMNS, SqlDating
 from pipelines.cache.filters import SqliteFiltering
-from pipelines.cache.graph import SqliteGraph
-from pipelines.cache.leases import SqliteLeases
-from pipelines.cache.ledger import SqliteLedger, modified_at
-from pipelines.cache.links import SqliteEdges
+from pipelines.cache.graph import SqlGraph
+from pipelines.cache.leases import SqlLeases
+from pipelines.cache.ledger import SqlLedger, modified_at
+from pipelines.cache.links import SqlEdges
 from pipelines.cache.notes import SqliteNotes
-from pipelines.cache.passages import Quantized, SqlitePassages
+from pipelines.cache.passages import Quantized, SqlPassages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
 from pipelines.cache.search import SqliteSearch
-from pipelines.cache.vectors import SqliteSecondVectors, SqliteVectors, Vector, is_unit
+from pipelines.cache.vectors import SqlSecondVectors, SqlVectors, Vector, is_unit
 from pipelines.errors import CacheError, StateError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
@@ -191,13 +191,18 @@ class ChunkRows:
         return (_Unattached(id=row_id, text_hash=text_hash, vector=blob) for row_id, text_hash, blob in found)
 
     def _attach(self, chunks: Iterable[_Unattached]) -> None:
-        for chunk in chunks:
-            if self._indexes:
-                self._con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk.id, chunk.vector))
-            self._con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk.id,))
-            self._con.execute(
-                "UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (chunk.text_hash,)
+        found = list(chunks)
+        if self._indexes:
+            self._con.executemany(
+                "INSERT INTO vault_chunk_vec VALUES (?, ?)", ((chunk.id, chunk.vector) for chunk in found)
             )
+        self._con.executemany(
+            "UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", ((chunk.id,) for chunk in found)
+        )
+        self._con.executemany(
+            "UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?",
+            ((chunk.text_hash,) for chunk in found),
+        )
 
 
 def titles_of(note: Note) -> str:
@@ -244,13 +249,13 @@ class CacheTables:
     def __init__(self, con: Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
         self.con = con
         self.meta = meta
-        self.ledger = SqliteLedger(con, clock)
-        self.leases = SqliteLeases(con, clock)
-        self.edges = SqliteEdges(con, clock)
+        self.ledger = SqlLedger(con, clock)
+        self.leases = SqlLeases(con, clock)
+        self.edges = SqlEdges(con, clock)
         self.chunks = ChunkRows(con, embeds=meta.embeds)
-        self.vectors = SqliteVectors(con, meta)
-        self.second = SqliteSecondVectors(con)
-        self.dates = SqliteDating(con)
+        self.vectors = SqlVectors(con, meta)
+        self.second = SqlSecondVectors(con)
+        self.dates = SqlDating(con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -417,9 +422,9 @@ class SqliteCache(CacheTables):
         self.path = path
         register_functions(con)
         self.filters = SqliteFiltering(con)
-        self.graph = SqliteGraph(con, self.edges)
+        self.graph = SqlGraph(con, self.edges)
         self.notes = SqliteNotes(con)
-        self.passages = SqlitePassages(con, meta.dimension)
+        self.passages = SqlPassages(con, meta.dimension)
         self.search = SqliteSearch(con, path, meta.dimension, self.passages, self.second)
 
     @classmethod

@@ -38,7 +38,7 @@ STATED_COLUMNS = ("published_at", "created_by", "created_after", "changed", "cha
 CHANGED_BY = _source("n.changed", "n.changed_by", _GIT_CHANGED, "n.changed_after")
 
 
-class SqliteDating:
+class SqlDating:
     """The dates of notes on a cache's connection."""
 
     def __init__(self, con: Connection) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.cache.links import SqliteEdges
+from pipelines.cache.links import SqlEdges
 from pipelines.cache.schema import SET_META
 from pipelines.formats import FORMATS
 from pipelines.model import CentralityBy, Communities, EdgeKind
@@ -143,10 +143,10 @@ class RankedBy:
     slow_at: float = 0.0
 
 
-class SqliteGraph:
+class SqlGraph:
     """The edges, ranks and communities of a domain, on a cache's connection."""
 
-    def __init__(self, con: Connection, edges: SqliteEdges) -> None:
+    def __init__(self, con: Connection, edges: SqlEdges) -> None:
         self._con = con
         self._edges = edges
 

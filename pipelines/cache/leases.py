@@ -74,7 +74,7 @@ def _takable(stage: Stage, among: Among) -> str:
     return f"{PENDING[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
 
 
-class SqliteLeases:
+class SqlLeases:
     """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:

@@ -79,7 +79,7 @@ def modified_at(mtime_ns: int) -> str:
     return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
-class SqliteLedger:
+class SqlLedger:
     """The rows of `vault_file` on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:

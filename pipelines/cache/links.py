@@ -35,7 +35,7 @@ _Edge = tuple[str, EdgeKind, bool, str | None]
 _LINK = "SELECT path, position, kind, target, cites, type, name FROM vault_link"
 
 
-class SqliteEdges:
+class SqlEdges:
     """`vault_link`, `vault_path` and `vault_edge` on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:

@@ -223,7 +223,7 @@ def _node_row(
     )
 
 
-class SqlitePassages:
+class SqlPassages:
     """What a hit shows, and the vectors of sentences, on a cache's connection."""
 
     def __init__(self, con: Connection, dimension: int) -> None:

@@ -29,7 +29,7 @@ _LARGEST_DEAD_SHARE = 0.5
 _LENGTH_TOLERANCE = 1e-3
 
 
-class SqliteVectors:
+class SqlVectors:
     """The vectors of a cache by the hashes of their texts, on its connection."""
 
     def __init__(self, con: Connection, meta: CacheMeta) -> None:
@@ -181,7 +181,7 @@ _PENDING = (
 )
 
 
-class SqliteSecondVectors:
+class SqlSecondVectors:
     """The vectors of a cache's texts by a second model, on its connection; a text's go when its own vector does."""
 
     def __init__(self, con: Connection) -> None:

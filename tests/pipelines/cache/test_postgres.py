@@ -48,7 +48,19 @@ def another(tmp_path):
 def everything(cache: PostgresCache) -> dict[str, list[tuple[object, ...]]]:
     """All that a copy has, except for what each host numbers itself."""
     con = as_read(cache).con
-    tables = ("node", "chunk", "link", "edge", "path", "vector", "sentence", "rank", "community", "ignored", "git")
+    tables = (
+        "node",
+        "chunk",
+        "link",
+        "edge",
+        "path",
+        "vector",
+        "sentence",
+        "rank",
+        "community",
+        "ignored",
+        "git",
+    )
     return {table: sorted(con.execute(f"SELECT * FROM vault_{table}"), key=repr) for table in tables}
 
 
@@ -128,6 +140,7 @@ def test_a_server_that_is_killed_loses_nothing_and_work_resumes_when_it_is_back(
         with pytest.raises(StorageUnavailableError, match="work resumes by itself"):
             house.save("0.md", "Bread and yeast.")
         # What was read is still there to be asked.
+        assert isinstance(house.cache, PostgresCache)
         assert house.cache.copy.cache.notes.names(["1.md"]) == {"1.md": ("Note 1", "[]")}
         with pytest.raises(CacheError):
             house.notice("0.md")
