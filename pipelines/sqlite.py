@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import apsw
 import sqlite_vec
@@ -26,6 +26,9 @@ from pipelines.errors import (
     StateError,
     StorageUnavailableError,
 )
+
+if TYPE_CHECKING:
+    from pipelines.postgres import PostgresConnection
 
 _OLDEST = 3_051_003
 BUSY_MS = 20_000
@@ -168,9 +171,17 @@ def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
     )
 
 
+Connection: TypeAlias = "apsw.Connection | PostgresConnection"
+"""The functions below run statements on either."""
+
+
 @contextmanager
-def _our_errors(con: apsw.Connection) -> Iterator[None]:
+def _our_errors(con: Connection) -> Iterator[None]:
     """Raise StorageUnavailableError for a fault of the disk, CacheCorruptError for a damaged file."""
+    if not isinstance(con, apsw.Connection):
+        with con.errors():
+            yield
+        return
     try:
         yield
     except _UNAVAILABLE as error:
@@ -187,30 +198,30 @@ def _our_errors(con: apsw.Connection) -> Iterator[None]:
         raise corrupt(con.filename, error) from error
 
 
-def select(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
+def select(con: Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
     """Return all rows of a query; the schema determines each column's type. Raises CacheError."""
     with _our_errors(con):
         return list(con.execute(sql, bindings))
 
 
-def records(con: apsw.Connection, kind: type[Record], sql: str, bindings: Bindings = ()) -> list[Record]:
+def records(con: Connection, kind: type[Record], sql: str, bindings: Bindings = ()) -> list[Record]:
     """Return all rows of a query as dataclasses with fields named like its columns. Raises CacheError."""
     with _our_errors(con):
         cursor = con.execute(sql, bindings)
         first = next(cursor, None)
         if first is None:
             return []
-        names = [name for name, *_ in cursor.get_description()]
+        names = [column[0] for column in cursor.description or ()]
         return [kind(**dict(zip(names, found, strict=True))) for found in chain([first], cursor)]
 
 
-def first(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:
+def first(con: Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:
     """Return the first row of a query, or None. Raises CacheError."""
     with _our_errors(con):
         return next(iter(con.execute(sql, bindings)), None)
 
 
-def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...]:
+def one(con: Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...]:
     """Return the row of a query that always has one (an aggregate, a RETURNING clause). Raises CacheError."""
     found = first(con, sql, bindings)
     if found is None:
@@ -219,7 +230,7 @@ def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, .
 
 
 @contextmanager
-def transaction(con: apsw.Connection) -> Iterator[None]:
+def transaction(con: Connection) -> Iterator[None]:
     """Run a write transaction, or join the one in progress.
 
     IMMEDIATE, because upgrading from a read fails at once with SQLITE_BUSY. Raises StorageUnavailableError (nothing
@@ -228,6 +239,10 @@ def transaction(con: apsw.Connection) -> Iterator[None]:
     with _our_errors(con):
         if con.in_transaction:
             yield  # the caller that began it commits it or rolls it back
+            return
+        if not isinstance(con, apsw.Connection):
+            with con.transaction():
+                yield
             return
         con.execute("BEGIN IMMEDIATE")
         try:
@@ -241,7 +256,7 @@ def transaction(con: apsw.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def snapshot(con: apsw.Connection) -> Iterator[None]:
+def snapshot(con: Connection) -> Iterator[None]:
     """Run several reads that see the same state of the database, or join the transaction in progress.
 
     Raises CacheError.
@@ -249,6 +264,10 @@ def snapshot(con: apsw.Connection) -> Iterator[None]:
     with _our_errors(con):
         if con.in_transaction:
             yield
+            return
+        if not isinstance(con, apsw.Connection):
+            with con.snapshot():
+                yield
             return
         con.execute("BEGIN DEFERRED")
         try:
@@ -258,8 +277,10 @@ def snapshot(con: apsw.Connection) -> Iterator[None]:
                 con.execute("END")
 
 
-def data_version(con: apsw.Connection) -> int:
+def data_version(con: Connection) -> int:
     """Return a number that changes with each commit of another connection; compare it only on this connection."""
+    if not isinstance(con, apsw.Connection):
+        return con.data_version()
     return int(one(con, "PRAGMA data_version")[0])
 
 

@@ -22,10 +22,6 @@ FULL_FOLDERS = {"service.cli": 21, "service.usecases": 21}
 BOUNDARIES = {
     "pipelines.embedding.sentence_transformer": "libraries: torch, sentence-transformers",
     "pipelines.graph.louvain": "a process of its own, and a library: networkx",
-    **dict.fromkeys(
-        ("pipelines.cache.filters", "pipelines.cache.search"),
-        "what a cache answers, a subject each, and each store has its own",
-    ),
     "service.answering": "processes of their own",
     "service.watcher.inotify": "a library: watchdog's observer of Linux, which other systems cannot import",
     **dict.fromkeys(
@@ -51,7 +47,8 @@ PRINTING = {
 }
 
 STORES = (
-    *("pipelines.cache.", "pipelines.state.", "pipelines.sqlite", "pipelines.maintenance.databases"),
+    *("pipelines.cache.", "pipelines.state.", "pipelines.postgres", "pipelines.sqlite"),
+    "pipelines.maintenance.databases",
     "queue_config.queue",  # executes tasks
 )
 """Where SQL lives."""

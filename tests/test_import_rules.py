@@ -105,6 +105,7 @@ BELOW = {
         "pipelines.model",
         "pipelines.notes.lexical",
         "pipelines.notes.links",
+        "pipelines.postgres",
         "pipelines.sqlite",
     ),
     "pipelines.state": ("pipelines.errors", "pipelines.formats", "pipelines.model", "pipelines.sqlite"),
@@ -175,6 +176,7 @@ HOMES = {
         "pipelines.sqlite",
         "pipelines.state",
     ),
+    "psycopg": ("pipelines.postgres",),
     "sqlite_vec": ("pipelines.maintenance.databases", "pipelines.sqlite"),
     "sentence_transformers": ("pipelines.embedding.sentence_transformer",),
     "torch": (

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import structlog
 
-from pipelines.cache.ledger import SqliteLedger
+from pipelines.cache.ledger import SqlLedger
 from pipelines.errors import EverindexError
 from pipelines.model import Domain
 from pipelines.state.attention import Attention, How
@@ -42,7 +42,7 @@ def attention_of(moments: Iterable[float], now: float, domain: Domain = _USUAL) 
 
 
 def follow_notes(
-    store: Attention, ledgers: Sequence[SqliteLedger], is_served: Callable[[str], bool]
+    store: Attention, ledgers: Sequence[SqlLedger], is_served: Callable[[str], bool]
 ) -> set[str]:
     """Let renamed notes keep their attention; return the chosen notes that are gone.
 

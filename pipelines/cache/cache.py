@@ -13,21 +13,22 @@ from typing import NamedTuple
 import apsw
 import numpy as np
 
-from pipelines.cache.dates import STATED_COLUMNS, SqliteDating
+from pipelines.cache.dates import STATED_COLUMNS, SqlDating
 from pipelines.cache.filters import SqliteFiltering
-from pipelines.cache.graph import SqliteGraph
-from pipelines.cache.leases import SqliteLeases
-from pipelines.cache.ledger import SqliteLedger, modified_at
-from pipelines.cache.links import SqliteEdges
+from pipelines.cache.graph import SqlGraph
+from pipelines.cache.leases import SqlLeases
+from pipelines.cache.ledger import SqlLedger, modified_at
+from pipelines.cache.links import SqlEdges
 from pipelines.cache.notes import SqliteNotes
-from pipelines.cache.passages import Quantized, SqlitePassages
+from pipelines.cache.passages import Quantized, SqlPassages
 from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
 from pipelines.cache.search import SqliteSearch
-from pipelines.cache.vectors import SqliteSecondVectors, SqliteVectors, Vector, is_unit
+from pipelines.cache.vectors import SqlSecondVectors, SqlVectors, Vector, is_unit
 from pipelines.errors import CacheError, StateError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
 from pipelines.sqlite import (
+    Connection,
     bound_journal,
     connect,
     corrupt,
@@ -70,8 +71,10 @@ class _Unattached(NamedTuple):
 class ChunkRows:
     """The rows of `vault_chunk` and of its dependent tables. All methods run inside the caller's transaction."""
 
-    def __init__(self, con: apsw.Connection, *, embeds: bool) -> None:
+    def __init__(self, con: Connection, *, embeds: bool) -> None:
         self._con = con
+        # In PostgreSQL there is no index of words and vectors: each reader makes its own.
+        self._indexes = isinstance(con, apsw.Connection)
         self._without_one = _PENDING if embeds else _NEVER
 
     def replace(
@@ -140,11 +143,12 @@ class ChunkRows:
         )
 
     def _insert(self, note: Note, chunk: Chunk, titles: str, words: lexical.ChunkWords) -> None:
-        self._con.execute(
+        (row_id,) = one(
+            self._con,
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
             " last_line, locator, path, section, text, text_hash, context, has_vector) VALUES"
             " (:position, :heading_path, :start, :end, :first_line, :last_line, :locator, :path, :section, :text,"
-            " :hash, :context, :has_vector)",
+            " :hash, :context, :has_vector) RETURNING id",
             _position(chunk)
             | {
                 "has_vector": self._without_one,
@@ -155,23 +159,24 @@ class ChunkRows:
                 "context": chunk.context or None,
             },
         )
-        row_id, (section_words, text_words) = self._con.last_insert_rowid(), words
-        self._con.execute(
-            "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
-            (row_id, titles, section_words, text_words),
-        )
+        if self._indexes:
+            self._con.execute(
+                "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
+                (row_id, titles, *words),
+            )
 
     def _remove(self, ids: Sequence[int]) -> None:
         if not ids:
             return
-        these, numbers = "(SELECT value FROM json_each(?1))", json.dumps(ids)
+        these, numbers = "(SELECT CAST(value AS BIGINT) FROM json_each(?))", json.dumps(ids)
         deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
         gone = select(self._con, deleted, (numbers,))
-        self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
-        with_vector = ((number,) for number, _, has_vector in gone if has_vector == 1)
-        self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
+        if self._indexes:
+            self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
+            with_vector = ((number,) for number, _, has_vector in gone if has_vector == 1)
+            self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
         self._con.execute(
-            f"UPDATE vault_vector SET unused_since = ?2 WHERE text_hash IN {these}"
+            "UPDATE vault_vector SET unused_since = ?2 WHERE text_hash IN (SELECT value FROM json_each(?1))"
             " AND NOT EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = vault_vector.text_hash)",
             (json.dumps([text_hash for _, text_hash, _ in gone]), time.time()),
         )
@@ -186,12 +191,18 @@ class ChunkRows:
         return (_Unattached(id=row_id, text_hash=text_hash, vector=blob) for row_id, text_hash, blob in found)
 
     def _attach(self, chunks: Iterable[_Unattached]) -> None:
-        for chunk in chunks:
-            self._con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk.id, chunk.vector))
-            self._con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk.id,))
-            self._con.execute(
-                "UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (chunk.text_hash,)
+        found = list(chunks)
+        if self._indexes:
+            self._con.executemany(
+                "INSERT INTO vault_chunk_vec VALUES (?, ?)", ((chunk.id, chunk.vector) for chunk in found)
             )
+        self._con.executemany(
+            "UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", ((chunk.id,) for chunk in found)
+        )
+        self._con.executemany(
+            "UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?",
+            ((chunk.text_hash,) for chunk in found),
+        )
 
 
 def titles_of(note: Note) -> str:
@@ -230,77 +241,21 @@ def _position(chunk: Chunk) -> dict[str, object]:
 _Words = Sequence[lexical.ChunkWords] | None
 
 
-class SqliteCache:
-    """A cache in one SQLite file; `pipelines.store` says what it promises. Do not share it between threads."""
+class CacheTables:
+    """The tables of a cache that SQLite and PostgreSQL have in common, on a connection to either."""
 
-    def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
-        self.path = path
-        self.meta = meta
+    path: Path
+
+    def __init__(self, con: Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
         self.con = con
-        register_functions(con)
-        self.ledger = SqliteLedger(con, clock)
-        self.leases = SqliteLeases(con, clock)
-        self.edges = SqliteEdges(con, clock)
+        self.meta = meta
+        self.ledger = SqlLedger(con, clock)
+        self.leases = SqlLeases(con, clock)
+        self.edges = SqlEdges(con, clock)
         self.chunks = ChunkRows(con, embeds=meta.embeds)
-        self.vectors = SqliteVectors(con, meta)
-        self.second = SqliteSecondVectors(con)
-        self.dates = SqliteDating(con)
-        self.filters = SqliteFiltering(con)
-        self.graph = SqliteGraph(con, self.edges)
-        self.notes = SqliteNotes(con)
-        self.passages = SqlitePassages(con, meta.dimension)
-        self.search = SqliteSearch(con, path, meta.dimension, self.passages, self.second)
-
-    @classmethod
-    def create(
-        cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic
-    ) -> SqliteCache:
-        """Open a cache for writing, and create it if it does not exist.
-
-        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
-        """
-        con = connect(path)
-        try:
-            with transaction(con):
-                if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
-                    build(con, meta)
-            found = read_meta(con, path)
-            migrate(con, steps_for(found.dimension), version_of)
-            cache = cls(path, con, found, clock)
-            check_model(found, meta.model, meta.dimension, path)
-            if found.pipeline != meta.pipeline:
-                cache._adopt(meta)
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            con.close()
-            raise corrupt(path, error) from error
-        except BaseException:
-            con.close()
-            raise
-        return cache
-
-    @classmethod
-    def open(cls, path: Path) -> SqliteCache:
-        """Open an existing cache for reading; one of an earlier version is migrated before.
-
-        Raises CacheMissingError, CacheError, CacheCorruptError.
-        """
-        if not path.exists():
-            raise missing(path)
-        con = connect(path, readonly=True)
-        try:
-            meta = read_meta(con, path)
-            steps = steps_for(meta.dimension)
-            if version_of(con) < max(steps):
-                with closing(connect(path)) as writing:
-                    migrate(writing, steps, version_of)
-            cache = cls(path, con, meta, time.monotonic)
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            con.close()
-            raise corrupt(path, error) from error
-        except BaseException:
-            con.close()
-            raise
-        return cache
+        self.vectors = SqlVectors(con, meta)
+        self.second = SqlSecondVectors(con)
+        self.dates = SqlDating(con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -313,19 +268,8 @@ class SqliteCache:
         """
         return transaction(self.con)
 
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Return a context whose reads all see the same state, or that joins the transaction in progress."""
-        return snapshot(self.con)
-
-    def data_version(self) -> int:
-        """Return a number that changes with each commit of another connection; compare it only on this connection."""
-        return data_version(self.con)
-
-    def tidy(self) -> None:
-        """Truncate the journal if readers kept it from being truncated, so that it grew large. Raises CacheError."""
-        bound_journal(self.con)
-
-    def _adopt(self, meta: CacheMeta) -> None:
+    def adopt(self, meta: CacheMeta) -> None:
+        """Take another pipeline for the current one, which makes every note dirty."""
         with transaction(self.con):
             self.ledger.replace_pipeline(meta.pipeline)
             self.ledger.want_again()
@@ -410,8 +354,11 @@ class SqliteCache:
             + ("\n" if note.privacy.tags else ""),
             **dict(zip(STATED_COLUMNS, note.dates.as_row(), strict=True)),
         }
+        replaced = ", ".join(f"{name} = excluded.{name}" for name in stored)
         self.con.execute(
-            f"INSERT OR REPLACE INTO vault_node ({', '.join(stored)}) VALUES (:{', :'.join(stored)})", stored
+            f"INSERT INTO vault_node ({', '.join(stored)}) VALUES (:{', :'.join(stored)})"
+            f" ON CONFLICT (path) DO UPDATE SET {replaced}",
+            stored,
         )
         return "\n".join((row[0], *json.loads(row[1]))) if row else None
 
@@ -463,6 +410,85 @@ class SqliteCache:
         """Return the rule by which the last scan ignored a path, or None."""
         row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
         return row[0] if row else None
+
+
+class SqliteCache(CacheTables):
+    """A cache in one SQLite file; `pipelines.store` says what it promises. Do not share it between threads."""
+
+    con: apsw.Connection
+
+    def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
+        super().__init__(con, meta, clock)
+        self.path = path
+        register_functions(con)
+        self.filters = SqliteFiltering(con)
+        self.graph = SqlGraph(con, self.edges)
+        self.notes = SqliteNotes(con)
+        self.passages = SqlPassages(con, meta.dimension)
+        self.search = SqliteSearch(con, path, meta.dimension, self.passages, self.second)
+
+    @classmethod
+    def create(
+        cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic
+    ) -> SqliteCache:
+        """Open a cache for writing, and create it if it does not exist.
+
+        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
+        """
+        con = connect(path)
+        try:
+            with transaction(con):
+                if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
+                    build(con, meta)
+            found = read_meta(con, path)
+            migrate(con, steps_for(found.dimension), version_of)
+            cache = cls(path, con, found, clock)
+            check_model(found, meta.model, meta.dimension, path)
+            if found.pipeline != meta.pipeline:
+                cache.adopt(meta)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            con.close()
+            raise corrupt(path, error) from error
+        except BaseException:
+            con.close()
+            raise
+        return cache
+
+    @classmethod
+    def open(cls, path: Path) -> SqliteCache:
+        """Open an existing cache for reading; one of an earlier version is migrated before.
+
+        Raises CacheMissingError, CacheError, CacheCorruptError.
+        """
+        if not path.exists():
+            raise missing(path)
+        con = connect(path, readonly=True)
+        try:
+            meta = read_meta(con, path)
+            steps = steps_for(meta.dimension)
+            if version_of(con) < max(steps):
+                with closing(connect(path)) as writing:
+                    migrate(writing, steps, version_of)
+            cache = cls(path, con, meta, time.monotonic)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            con.close()
+            raise corrupt(path, error) from error
+        except BaseException:
+            con.close()
+            raise
+        return cache
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Return a context whose reads all see the same state, or that joins the transaction in progress."""
+        return snapshot(self.con)
+
+    def data_version(self) -> int:
+        """Return a number that changes with each commit of another connection; compare it only on this connection."""
+        return data_version(self.con)
+
+    def tidy(self) -> None:
+        """Truncate the journal if readers kept it from being truncated, so that it grew large. Raises CacheError."""
+        bound_journal(self.con)
 
 
 # Read vectors from a cache that another domain fills, or that a new one replaces; it may be damaged.

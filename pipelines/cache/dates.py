@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-import apsw
-
+from pipelines.cache.schema import SET_META
 from pipelines.model import BY_GIT, DateOrder, StatedDates
-from pipelines.sqlite import first, select, transaction
+from pipelines.sqlite import Connection, first, select, transaction
 
 NODES = "vault_node n LEFT JOIN vault_git g ON g.path = n.path"
 """The tables that the expressions below refer to."""
@@ -39,10 +38,10 @@ STATED_COLUMNS = ("published_at", "created_by", "created_after", "changed", "cha
 CHANGED_BY = _source("n.changed", "n.changed_by", _GIT_CHANGED, "n.changed_after")
 
 
-class SqliteDating:
+class SqlDating:
     """The dates of notes on a cache's connection."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def of(self, path: str) -> list[object]:
@@ -97,10 +96,11 @@ class SqliteDating:
                 "DELETE FROM vault_git WHERE path = ?", [(path,) for path in kept.keys() - wanted.keys()]
             )
             self._con.executemany(
-                "INSERT OR REPLACE INTO vault_git VALUES (?, ?, ?, ?)",
+                "INSERT INTO vault_git VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET"
+                " created = excluded.created, changed = excluded.changed, written = excluded.written",
                 [(path, *facts) for path, facts in wanted.items() if kept.get(path) != facts],
             )
             self._set_meta("git", commit)
 
     def _set_meta(self, key: str, value: str) -> None:
-        self._con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (key, value))
+        self._con.execute(SET_META, (key, value))

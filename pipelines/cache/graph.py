@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import apsw
-
-from pipelines.cache.links import SqliteEdges
+from pipelines.cache.links import SqlEdges
+from pipelines.cache.schema import SET_META
 from pipelines.formats import FORMATS
 from pipelines.model import CentralityBy, Communities, EdgeKind
-from pipelines.sqlite import one, records, select, snapshot, transaction
+from pipelines.sqlite import Connection, one, records, select, snapshot, transaction
 
 _RANKED_BY = "ranked_by"
 # The first fields of `WrittenLink`, in its order.
@@ -144,10 +143,10 @@ class RankedBy:
     slow_at: float = 0.0
 
 
-class SqliteGraph:
+class SqlGraph:
     """The edges, ranks and communities of a domain, on a cache's connection."""
 
-    def __init__(self, con: apsw.Connection, edges: SqliteEdges) -> None:
+    def __init__(self, con: Connection, edges: SqlEdges) -> None:
         self._con = con
         self._edges = edges
 
@@ -435,6 +434,4 @@ class SqliteGraph:
                 " first_change = CASE WHEN generation = ?1 THEN NULL ELSE last_change END",
                 (generation, by.centrality),
             )
-            self._con.execute(
-                "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (_RANKED_BY, json.dumps(asdict(by)))
-            )
+            self._con.execute(SET_META, (_RANKED_BY, json.dumps(asdict(by))))

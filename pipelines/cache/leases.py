@@ -13,12 +13,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import apsw
-
 from pipelines.cache.vectors import KEPT
 from pipelines.errors import StaleWorkError
 from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow, seconds_since
-from pipelines.sqlite import first, one, select, transaction
+from pipelines.sqlite import Connection, first, one, select, transaction
 
 # `free_those_of_the_dead` notices a worker that dies on this machine; the timeout covers workers on other machines.
 LEASE_SECONDS = 300.0
@@ -39,7 +37,7 @@ PENDING: dict[Stage, str] = {
 """The SQL condition for a row of `vault_file` to be pending, per stage."""
 # A time further ahead than any lease or backoff was recorded before a reboot reset the clock.
 _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {LEASE_SECONDS})"
-_TOGETHER = f"error_kind IS NOT '{APART}'"
+_TOGETHER = f"error_kind IS DISTINCT FROM '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
 
 _AMONG: dict[Among, str] = {
@@ -76,10 +74,10 @@ def _takable(stage: Stage, among: Among) -> str:
     return f"{PENDING[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
 
 
-class SqliteLeases:
+class SqlLeases:
     """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
 
-    def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
         self._clock = clock
 
@@ -94,8 +92,8 @@ class SqliteLeases:
         if among == "saves":
             pending = f"SELECT path FROM vault_file WHERE {condition}"
             condition = (
-                f"path IN (SELECT path FROM ({pending} {_NEWEST} LIMIT :limit / 2)"
-                f" UNION SELECT path FROM ({pending} {_NOTICED_LAST} LIMIT :limit / 2))"
+                f"path IN (SELECT path FROM ({pending} {_NEWEST} LIMIT :limit / 2) newest"
+                f" UNION SELECT path FROM ({pending} {_NOTICED_LAST} LIMIT :limit / 2) noticed)"
             )
         return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT :limit", {"limit": limit}, owner)
 
@@ -255,10 +253,10 @@ class SqliteLeases:
         """Return what is pending in a cache, or None if nothing is."""
         words, vectors, kept, oldest, leased = one(
             self._con,
-            f"SELECT coalesce(sum({PENDING['words']}), 0), coalesce(sum({PENDING['vectors']}), 0),"
-            f" coalesce(sum({PENDING['vectors']} AND error_kind IS '{KEPT}'), 0),"
-            f" min(CASE WHEN {PENDING['words']} THEN dirty_since END),"
-            " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
+            f"SELECT count(*) FILTER (WHERE {PENDING['words']}), count(*) FILTER (WHERE {PENDING['vectors']}),"
+            f" count(*) FILTER (WHERE {PENDING['vectors']} AND error_kind = '{KEPT}'),"
+            f" min(CASE WHEN {PENDING['words']} THEN dirty_since END), count(*)"
+            " FILTER (WHERE lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease)"
             f" FROM vault_file WHERE ({PENDING['words']}) OR ({PENDING['vectors']})",
             {"now": self._clock(), "lease": LEASE_SECONDS},
         )
@@ -267,7 +265,7 @@ class SqliteLeases:
         (done,) = one(self._con, "SELECT max(indexed_at) FROM vault_file")
         (reason,) = first(
             self._con,
-            f"SELECT error FROM vault_file WHERE error IS NOT NULL AND error_kind IS NOT '{KEPT}'"
+            f"SELECT error FROM vault_file WHERE error IS NOT NULL AND error_kind IS DISTINCT FROM '{KEPT}'"
             f" AND (({PENDING['words']}) OR ({PENDING['vectors']})) ORDER BY dirty_since LIMIT 1",
         ) or (None,)
         return Waiting(

@@ -14,11 +14,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import apsw
-
 from pipelines.cache.leases import PENDING
+from pipelines.cache.schema import SET_META
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
-from pipelines.sqlite import first, one, select, transaction
+from pipelines.sqlite import Connection, first, one, select, transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +79,10 @@ def modified_at(mtime_ns: int) -> str:
     return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
-class SqliteLedger:
+class SqlLedger:
     """The rows of `vault_file` on a cache's connection. `clock` is monotonic, in seconds."""
 
-    def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
         self._clock = clock
 
@@ -321,12 +320,13 @@ class SqliteLedger:
         """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed."""
         self._con.execute(
             "CREATE TEMP TABLE IF NOT EXISTS seen"
-            " (path TEXT PRIMARY KEY, raw BLOB, size INTEGER, mtime_ns INTEGER, inode INTEGER) WITHOUT ROWID"
+            " (path TEXT PRIMARY KEY, raw BLOB, size BIGINT, mtime_ns BIGINT, inode BIGINT)"
         )
         with transaction(self._con):
             self._con.execute("DELETE FROM seen")
             self._con.executemany(
-                "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET raw = excluded.raw,"
+                " size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode",
                 ((f.path, os.fsencode(f.raw), f.size, f.mtime_ns, f.inode) for f in found),
             )
             changed = select(
@@ -386,7 +386,7 @@ class SqliteLedger:
         """
         before = self._earlier() if first(self._con, f"{_INDEXED} = 0 LIMIT 1") else []
         self._con.executemany(
-            "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)",
+            SET_META,
             [("pipeline", name), ("earlier_pipelines", " ".join({*before, self._current()}))],
         )
 

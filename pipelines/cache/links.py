@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import apsw
-
 from pipelines.cache.ledger import below
 from pipelines.model import EdgeKind, Link
 from pipelines.notes.links import (
@@ -27,7 +25,7 @@ from pipelines.notes.links import (
     resolve,
     target_name,
 )
-from pipelines.sqlite import first, one, select, transaction
+from pipelines.sqlite import Connection, first, one, select, transaction
 
 # Ranks wait until the edges are quiet, but no longer than _LONGEST_WAIT_SECONDS.
 _QUIET_SECONDS = 2.0
@@ -37,10 +35,10 @@ _Edge = tuple[str, EdgeKind, bool, str | None]
 _LINK = "SELECT path, position, kind, target, cites, type, name FROM vault_link"
 
 
-class SqliteEdges:
+class SqlEdges:
     """`vault_link`, `vault_path` and `vault_edge` on a cache's connection. `clock` is monotonic, in seconds."""
 
-    def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
         self._clock = clock
 
@@ -53,7 +51,8 @@ class SqliteEdges:
         with transaction(self._con):
             self._con.executemany("DELETE FROM vault_path WHERE path = ?", ((path,) for path in gone))
             self._con.executemany(
-                "INSERT OR REPLACE INTO vault_path VALUES (?, ?)", ((path, name_key(path)) for path in new)
+                "INSERT INTO vault_path VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET name = excluded.name",
+                ((path, name_key(path)) for path in new),
             )
             names = {name for path in (*new, *gone) for name in link_names_of(path)}
             self._resolve(f"{_LINK} WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names)))
@@ -86,10 +85,10 @@ class SqliteEdges:
         """Return the notes whose edges differ from what their links and the files give."""
         found = select(self._con, _LINK)
         wanted, present = self._meant(found), self._edges_of({path for path, *_ in found})
-        (stray,) = one(self._con, "SELECT json_group_array(DISTINCT path) FROM vault_edge")
+        with_edges = {path for (path,) in select(self._con, "SELECT DISTINCT path FROM vault_edge")}
         return sorted(
             {path for (path, _), _ in wanted.items() ^ present.items()}
-            | (set(json.loads(stray)) - {path for path, *_ in found})
+            | (with_edges - {path for path, *_ in found})
         )
 
     def _resolve(self, links: str, binding: str, of_note: str | None = None) -> None:
@@ -152,8 +151,9 @@ class SqliteEdges:
             return
         self._con.executemany("DELETE FROM vault_edge WHERE path = ? AND position = ?", gone)
         self._con.executemany(
-            "INSERT OR REPLACE INTO vault_edge (path, position, target, kind, ambiguous, type)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO vault_edge (path, position, target, kind, ambiguous, type) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (path, position) DO UPDATE SET target = excluded.target, kind = excluded.kind,"
+            " ambiguous = excluded.ambiguous, type = excluded.type",
             ((*key, *edge) for key, edge in changed.items()),
         )
         self.graph_changed()

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.cache.dates import CHANGED, CHANGED_BY, CREATED, CREATED_BY, NODES, STATED
 from pipelines.formats import format_of
 from pipelines.model import BY_GIT, Locator, NoteFacts
-from pipelines.sqlite import records, select, transaction
+from pipelines.sqlite import Connection, records, select, transaction
 
 _LAST_PATH = "\U0010ffff"
 
@@ -148,7 +147,8 @@ Quantized = npt.NDArray[np.int8]
 
 # A text that no chunk has any more is not embedded: it only waits for its vector's grace period to end.
 _PENDING = (
-    "SELECT s.text_hash, (SELECT text FROM vault_chunk c WHERE c.text_hash = s.text_hash) FROM vault_sentence s"
+    "SELECT s.text_hash, (SELECT text FROM vault_chunk c WHERE c.text_hash = s.text_hash LIMIT 1)"
+    " FROM vault_sentence s"
     " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash)"
 )
 
@@ -223,10 +223,10 @@ def _node_row(
     )
 
 
-class SqlitePassages:
+class SqlPassages:
     """What a hit shows, and the vectors of sentences, on a cache's connection."""
 
-    def __init__(self, con: apsw.Connection, dimension: int) -> None:
+    def __init__(self, con: Connection, dimension: int) -> None:
         self._con = con
         self._dimension = dimension
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import apsw
 
 from pipelines.errors import CacheCorruptError, CacheError, CacheMissingError, ModelMismatchError
-from pipelines.sqlite import Steps, corrupt, first, one, select, steps_of
+from pipelines.sqlite import Connection, Steps, corrupt, first, one, select, steps_of
 
 _OLDEST = 4
+SET_META = "INSERT INTO vault_meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +40,25 @@ def steps_for(dimension: int) -> Steps:
     return {number: sql.replace(":dimension]", f"{dimension or 1}]") for number, sql in steps.items()}
 
 
-def build(con: apsw.Connection, meta: CacheMeta) -> None:
+def build(con: Connection, meta: CacheMeta) -> None:
     """Create the tables of a new cache (inside the caller's transaction)."""
-    for sql in steps_for(meta.dimension).values():
-        con.execute(sql)
+    if isinstance(con, apsw.Connection):
+        for sql in steps_for(meta.dimension).values():
+            con.execute(sql)
     con.executemany(
         "INSERT INTO vault_meta VALUES (?, ?)",
         [("model", meta.model), ("dimension", str(meta.dimension)), ("pipeline", meta.pipeline)],
     )
 
 
-def version_of(con: apsw.Connection) -> int:
+def version_of(con: Connection) -> int:
     """Return the number of the last step that made a cache. Raises CacheError."""
     return int(one(con, "SELECT value FROM vault_meta WHERE key = 'schema_version'")[0])
 
 
-def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
+def read_meta(con: Connection, path: Path) -> CacheMeta:
     """Return what a cache was built with. Raises CacheMissingError if it is empty, CacheError."""
-    if not first(con, "SELECT 1 FROM sqlite_master"):
+    if isinstance(con, apsw.Connection) and not first(con, "SELECT 1 FROM sqlite_master"):
         raise missing(path)
     try:
         meta = dict(select(con, "SELECT key, value FROM vault_meta"))

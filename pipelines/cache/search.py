@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 import apsw
 import numpy as np
 
-from pipelines.cache.passages import SqlitePassages
-from pipelines.cache.vectors import SqliteSecondVectors, Vector
+from pipelines.cache.passages import SqlPassages
+from pipelines.cache.vectors import SqlSecondVectors, Vector
 from pipelines.model import PagerankOver
 from pipelines.notes.lexical import LexicalQuery, index_text
 from pipelines.sqlite import COLUMN_WEIGHTS, corrupt, data_version, one, select
@@ -42,8 +42,8 @@ class SqliteSearch:
         con: apsw.Connection,
         path: Path,
         dimension: int,
-        passages: SqlitePassages,
-        second: SqliteSecondVectors,
+        passages: SqlPassages,
+        second: SqlSecondVectors,
     ) -> None:
         self._con = con
         self._path = path

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pipelines.cache.passages import Quantized
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import BadVectorError
-from pipelines.sqlite import first, one, select, transaction
+from pipelines.sqlite import Connection, first, one, select, transaction
 
 KEPT = "kept"
 """The `error_kind` of a row whose note must not leave this machine, which has nothing to embed it with."""
@@ -29,10 +29,10 @@ _LARGEST_DEAD_SHARE = 0.5
 _LENGTH_TOLERANCE = 1e-3
 
 
-class SqliteVectors:
+class SqlVectors:
     """The vectors of a cache by the hashes of their texts, on its connection."""
 
-    def __init__(self, con: apsw.Connection, meta: CacheMeta) -> None:
+    def __init__(self, con: Connection, meta: CacheMeta) -> None:
         self._con = con
         self._meta = meta
 
@@ -108,7 +108,7 @@ class SqliteVectors:
     def pending_texts(self, path: str, most: int) -> dict[str, str]:
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
         sql = (
-            "SELECT c.text_hash, coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
+            "SELECT c.text_hash, coalesce(c.context || '\n', '') || c.text FROM vault_chunk c"
             " LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
         )
@@ -136,6 +136,8 @@ class SqliteVectors:
 
         Return how many blocks were emptied, one short transaction each. Raises CacheError.
         """
+        if not isinstance(self._con, apsw.Connection):
+            return 0  # PostgreSQL reuses room by itself
         emptied = 0
         while (block := self._block_to_empty()) is not None:
             self._empty(block)
@@ -173,16 +175,16 @@ class SqliteVectors:
 _WANTED = "SELECT value FROM vault_meta WHERE key = 'second_model'"
 # As for sentences: a text that no chunk has any more only waits for its vector's grace period to end.
 _PENDING = (
-    "SELECT s.text_hash, (SELECT coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
-    " WHERE c.text_hash = s.text_hash) FROM vault_second s"
+    "SELECT s.text_hash, (SELECT coalesce(c.context || '\n', '') || c.text FROM vault_chunk c"
+    " WHERE c.text_hash = s.text_hash LIMIT 1) FROM vault_second s"
     " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash) LIMIT ?"
 )
 
 
-class SqliteSecondVectors:
+class SqlSecondVectors:
     """The vectors of a cache's texts by a second model, on its connection; a text's go when its own vector does."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def want(self, model: str | None) -> None:
@@ -195,7 +197,9 @@ class SqliteSecondVectors:
             if model is not None:
                 self._con.execute("INSERT INTO vault_meta VALUES ('second_model', ?)", (model,))
                 self._con.execute(
-                    "INSERT OR IGNORE INTO vault_second SELECT text_hash, ?, NULL FROM vault_vector", (model,)
+                    "INSERT INTO vault_second (text_hash, model) SELECT text_hash, ? FROM vault_vector WHERE true"
+                    " ON CONFLICT DO NOTHING",
+                    (model,),
                 )
 
     def pending(self, most: int) -> dict[str, str]:
@@ -220,7 +224,7 @@ class SqliteSecondVectors:
         found = select(
             self._con,
             "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_second s USING (text_hash)"
-            " WHERE c.id IN (SELECT value FROM json_each(?)) AND s.model = ? AND s.codes IS NOT NULL",
+            " WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) AND s.model = ? AND s.codes IS NOT NULL",
             (json.dumps(list(ids)), model),
         )
         return {chunk_id: np.frombuffer(blob, np.int8) for chunk_id, blob in found}

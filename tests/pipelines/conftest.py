@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
@@ -28,6 +30,7 @@ from pipelines.notes.chunk import chunk_settings
 from pipelines.state.note_log import NoteEvent
 from pipelines.vault import files
 from pipelines.vault.identity import identify
+from tests.postgres import PostgresServer, postgres_server
 
 MAX_BYTES = 1_000_000
 _NOBODY = 65_534
@@ -52,13 +55,28 @@ class LetGo:
         return Release(frozenset(vanished))
 
 
+def as_read(cache: SqliteCache | PostgresCache) -> SqliteCache:
+    """What is read for questions: the cache itself, or this host's copy of it."""
+    if isinstance(cache, SqliteCache):
+        return cache
+    cache.follow()
+    return cache.copy.cache
+
+
 class House:
     """One domain of one vault. `now` is its clock."""
 
     def __init__(
-        self, root: Path, state: Path, embedder: Embedder, context: EmbeddingContext = "off"
+        self,
+        root: Path,
+        state: Path,
+        embedder: Embedder,
+        context: EmbeddingContext = "off",
+        address: str | None = None,
     ) -> None:
         self.root = root
+        self.address = address
+        self.token = secrets.token_hex(8)
         self.state = state
         self.now = 1000.0
         self.embedder = CountingEmbedder(embedder)
@@ -71,9 +89,12 @@ class House:
         self.files = Files(self.sandbox)
         self.events: list[NoteEvent] = []
 
-    def open(self, name: str) -> SqliteCache:
+    def open(self, name: str) -> SqliteCache | PostgresCache:
         meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
-        return SqliteCache.create(self.state / name, meta, clock=lambda: self.now)
+        if self.address is None:
+            return SqliteCache.create(self.state / name, meta, clock=lambda: self.now)
+        schema = f"{name}-{self.token}"
+        return PostgresCache.create(self.address, schema, self.state / name, meta, clock=lambda: self.now)
 
     @property
     def ingest(self) -> Ingest:
@@ -137,9 +158,9 @@ class House:
         """Path, kind of error and reason of each parked note."""
         return [(row.path, row.kind, row.reason) for row in self.cache.ledger.parked_notes()]
 
-    def picture(self, cache: SqliteCache | None = None) -> dict[str, object]:
+    def picture(self, cache: SqliteCache | PostgresCache | None = None) -> dict[str, object]:
         """Everything derived, without ids: what must equal a from-scratch index."""
-        con = (cache or self.cache).con
+        con = as_read(cache or self.cache).con
         chunks = con.execute(
             "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
             " first_line, last_line, locator, context, has_vector, id FROM vault_chunk ORDER BY path, position"
@@ -197,11 +218,34 @@ def housed(base: Path, embedder: Embedder, notes: Mapping[str, str]) -> Iterator
     made.close()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a module that says `ON_BOTH_STORES`, unless they are about SQLite, on PostgreSQL, too."""
+    if "address" in metafunc.fixturenames and getattr(metafunc.module, "ON_BOTH_STORES", False):
+        stores = [pytest.param("", id="sqlite")]
+        if not metafunc.definition.get_closest_marker("of_sqlite"):
+            stores.append(pytest.param("postgres", id="postgres", marks=pytest.mark.slow))
+        metafunc.parametrize("address", stores, indirect=True)
+
+
 @pytest.fixture
-def house(vault: Path, tmp_path: Path, tiny_embedder: Embedder) -> Iterator[House]:
+def address(request: pytest.FixtureRequest) -> str | None:
+    """Where the house keeps its cache: the address of a PostgreSQL, or None for a file."""
+    if not getattr(request, "param", ""):
+        return None
+    return str(request.getfixturevalue("postgres").address)
+
+
+@pytest.fixture
+def house(vault: Path, tmp_path: Path, tiny_embedder: Embedder, address: str | None) -> Iterator[House]:
     state = tmp_path / "state"
     state.mkdir()
-    made = House(vault, state, tiny_embedder)
+    made = House(vault, state, tiny_embedder, address=address)
     yield made
     made.close()
 

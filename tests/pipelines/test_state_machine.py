@@ -27,6 +27,7 @@ from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 
 from .conftest import MAX_BYTES, House, LetGo
 
+ON_BOTH_STORES = True
 NAMES = ["a.md", "b.md", "B.md", "caf\u00e9.md", "cafe\u0301.md", "日记.md", "x.txt", "plan.canvas"]
 DOCUMENT_NAMES = [f"d{suffix}" for suffix in DOCUMENTS]
 FOLDERS = ["", "one", "one/two", "Two"]
@@ -75,6 +76,7 @@ class Vault(RuleBasedStateMachine):
     """A vault that is being written in while its index follows."""
 
     embedder = None  # set by the test
+    address: str | None = None
     sandbox: Sandbox  # likewise
 
     @initialize()
@@ -82,7 +84,7 @@ class Vault(RuleBasedStateMachine):
         self.base = Path(tempfile.mkdtemp())
         (self.base / "vault").mkdir()
         (self.base / "state").mkdir()
-        self.house = House(self.base / "vault", self.base / "state", self.embedder)
+        self.house = House(self.base / "vault", self.base / "state", self.embedder, address=self.address)
         self.house.files = Files(self.sandbox)
         self.house.write(DOMAINS_FILE, EVERY_FORMAT)
         self.unheard: list[str] = []
@@ -218,8 +220,9 @@ class Vault(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(900)
-def test_quiet_means_equal_to_the_disk(tiny_embedder):
+def test_quiet_means_equal_to_the_disk(tiny_embedder, address):
     Vault.embedder = tiny_embedder
+    Vault.address = address
     Vault.sandbox = Sandbox()
     try:
         run_state_machine_as_test(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta
 
 
@@ -21,7 +24,11 @@ def clock():
 
 
 @pytest.fixture
-def cache(tmp_path, clock):
-    made = SqliteCache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p"), clock=clock)
+def cache(tmp_path, clock, address):
+    meta = CacheMeta("m", 4, "p")
+    if address is None:
+        made = SqliteCache.create(tmp_path / "cache.db", meta, clock=clock)
+    else:
+        made = PostgresCache.create(address, secrets.token_hex(8), tmp_path / "cache.db", meta, clock=clock)
     yield made
     made.close()

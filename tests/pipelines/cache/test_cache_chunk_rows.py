@@ -5,6 +5,8 @@ import numpy as np
 from pipelines.model import Chunk
 from pipelines.notes.markdown import parse_note
 
+ON_BOTH_STORES = True
+
 
 def put(cache, word, heading):
     """Write a note that has this word, in a chunk below a heading."""

@@ -11,6 +11,9 @@ import pytest
 from pipelines.filters import parse_filters
 from pipelines.indexing.dates import date_again
 from pipelines.model import DateOrder
+from pipelines.sqlite import one
+
+ON_BOTH_STORES = True
 
 FIRST, LAST = "2018-01-01T00:00:00+00:00", "2019-01-01T00:00:00+00:00"
 NOTES = {
@@ -122,7 +125,7 @@ def test_an_order_takes_effect_without_reading_a_file_and_equals_an_index_made_w
 
 def test_another_order_replaces_the_warnings_of_the_one_before(dated):
     dated.save("odd.md", "---\ndate: soon\nborn: late\ntags: [a b!]\n---\nx")
-    other = json.loads(dated.cache.con.execute("SELECT warnings FROM vault_node WHERE path = 'odd.md'").get)
+    other = json.loads(one(dated.cache.con, "SELECT warnings FROM vault_node WHERE path = 'odd.md'")[0])
     assert "date is not a date: 'soon'" in other
     date_again(dated.cache, DateOrder(("born",), ("git",)))
     found = dated.cache.passages.node("odd.md").warnings

@@ -9,6 +9,8 @@ import pytest
 from pipelines.cache.cache import SqliteCache
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY
 
+ON_BOTH_STORES = True
+
 FIRST, SECOND, THIRD = "4:200/40/1200", "5:200/40/1200", "5:100/20/900"
 
 

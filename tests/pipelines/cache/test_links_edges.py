@@ -8,6 +8,8 @@ from pipelines.cache import links as module
 from pipelines.cache.graph import may_be_broken
 from pipelines.notes.links import resolve
 
+ON_BOTH_STORES = True
+
 
 def edges(house) -> set[tuple[str, str, str]]:
     return set(house.cache.con.execute("SELECT path, target, kind FROM vault_edge").fetchall())

@@ -17,6 +17,8 @@ from pipelines.notes.chunk import chunk_note
 from pipelines.notes.markdown import parse_note
 from pipelines.notes.privacy import compared
 
+ON_BOTH_STORES = True
+
 ALL = (
     Rules(Privacy()),
     Rules(compared(Privacy(("diary",), ("drawer",)))),

@@ -10,8 +10,11 @@ import pytest
 
 from pipelines.indexing.dates import date_notes, dates_are_behind
 from pipelines.model import DateOrder, Domain
+from pipelines.sqlite import one
 from pipelines.vault.obsidian import read_daily_format
 from tests.working import commit_all
+
+ON_BOTH_STORES = True
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 BY_PROPERTY = DateOrder(("created",), ("updated",))
@@ -45,7 +48,7 @@ def test_notes_have_the_dates_of_their_commits_once_these_are_read(committed):
     assert not dates_are_behind(house.root, house.cache, order)
     assert said(house, "a.md") == "created 2019-05-04 by git; changed 2019-05-04 by git"
     assert said(house, "sub/b.md") == "created 2015-01-01 by its property created; changed 2019-05-04 by git"
-    assert house.cache.con.execute("SELECT count(*) FROM vault_git").get == 2
+    assert one(house.cache.con, "SELECT count(*) FROM vault_git") == (2,)
 
     house.save("a.md", "Bread and salt.")
     assert said(house, "a.md").startswith("created 2019-05-04 by git; changed 2")

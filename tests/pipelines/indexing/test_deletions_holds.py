@@ -14,6 +14,8 @@ from pipelines.indexing.deletions import (
 from pipelines.state.health import Vanished
 from pipelines.state.state import HELD, Clocks, State
 
+ON_BOTH_STORES = True
+
 SLUG = "vault"
 LONG = 60.0  # longer than any wait for more deletions
 

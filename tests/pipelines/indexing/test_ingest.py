@@ -16,6 +16,8 @@ from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoun
 from pipelines.indexing.deletions import Release
 from pipelines.indexing.ingest import TEXTS_AT_ONCE, embed_pending, index_saved, index_words
 
+ON_BOTH_STORES = True
+
 TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
 
 
@@ -80,6 +82,7 @@ def test_an_edit_keeps_the_ids_of_untouched_chunks(house):
     assert {text: now[text] for text in ids} == ids
 
 
+@pytest.mark.of_sqlite
 def test_a_retitled_note_is_found_by_its_new_title_in_every_chunk(house):
     house.save("a.md", "---\ntitle: Sail\n---\n" + TWENTY)
     house.save("a.md", "---\ntitle: Oven\n---\n" + TWENTY)
@@ -137,6 +140,7 @@ def test_slices_of_long_texts_are_small_again_so_that_a_save_waits_briefly(house
     assert max(count for count, _ in asked[-5:]) < TEXTS_AT_ONCE // 2
 
 
+@pytest.mark.of_sqlite
 @pytest.mark.parametrize("hurried", [True, False])
 def test_vectors_of_many_notes_take_few_transactions_so_that_no_save_waits_for_each(house, hurried):
     """Each would wait for other writers, such as the indexing of documents, which never stops for long."""
@@ -167,6 +171,7 @@ def test_an_interrupted_embedding_goes_on_where_it_was(house):
     assert not done & set(house.drain())
 
 
+@pytest.mark.of_sqlite
 def test_a_text_that_a_sibling_cache_has_is_not_embedded_again(house):
     house.save("a.md", TWENTY)
     house.siblings = [house.cache.path]
@@ -175,6 +180,7 @@ def test_a_text_that_a_sibling_cache_has_is_not_embedded_again(house):
     assert house.cache.counts().vectors == 20
 
 
+@pytest.mark.of_sqlite
 @pytest.mark.parametrize("way", ["save", "index"])
 def test_a_siblings_damaged_vector_is_computed_here(house, way):
     house.save("a.md", TWENTY)
@@ -189,6 +195,7 @@ def test_a_siblings_damaged_vector_is_computed_here(house, way):
     assert house.cache.counts().vectors == 20
 
 
+@pytest.mark.of_sqlite
 def test_a_siblings_vectors_of_another_model_are_not_taken(house):
     house.save("a.md", "Bread and yeast.")
     house.cache.con.execute("UPDATE vault_meta SET value = 'another' WHERE key = 'model'")
@@ -361,6 +368,7 @@ def test_a_note_without_text_is_embedded_by_its_names_until_it_has_text(house):
     assert house.picture() == house.scratch_picture()
 
 
+@pytest.mark.of_sqlite
 def test_an_index_without_chunks_of_empty_notes_answers_and_reports_pending_work_until_it_is_filled_in(house):
     house.save("empty.md", "")
     house.save("full.md", "Compost.")

@@ -18,6 +18,8 @@ from pipelines.indexing.ingest import (
 )
 from pipelines.indexing.parse import ApartParser
 
+ON_BOTH_STORES = True
+
 TWO = "## Bread\n\nFlour and yeast in the oven.\n\n## River\n\nA boat with a sail."
 LONG = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(300))
 

@@ -13,6 +13,9 @@ from pipelines.errors import ApartStoppedError, ChildDiedError
 from pipelines.indexing import parse
 from pipelines.indexing.ingest import index_words_ahead
 from pipelines.indexing.parse import ParserAhead, read_files
+from pipelines.sqlite import one
+
+ON_BOTH_STORES = True
 
 
 @pytest.fixture
@@ -41,7 +44,8 @@ def fill(house, notes: int) -> None:
 
 
 def leased(house) -> int:
-    return house.cache.con.execute("SELECT count(*) FROM vault_file WHERE lease_token IS NOT NULL").get
+    (count,) = one(house.cache.con, "SELECT count(*) FROM vault_file WHERE lease_token IS NOT NULL")
+    return count
 
 
 def test_the_index_is_the_one_that_a_single_process_makes(house, ahead):

@@ -16,6 +16,8 @@ from pipelines.indexing import parse
 from pipelines.indexing.ingest import index_apart, index_saved, index_words
 from pipelines.indexing.parse import ApartParser, is_heavy
 
+ON_BOTH_STORES = True
+
 BRACKETS = "[" * 10_000
 HOSTILE = {
     "brackets": BRACKETS,

@@ -15,6 +15,8 @@ from pipelines.model import Domain
 from pipelines.vault.scan import scan_vault
 from tests.pipelines.conftest import MAX_BYTES, House, LetGo
 
+ON_BOTH_STORES = True
+
 
 def found(house):
     return house.reconcile().plain()
@@ -157,6 +159,7 @@ def test_a_path_belongs_to_one_domain(house, two):
     assert [e.path for e in reports["rest"].events] == ["fitness.md"]
 
 
+@pytest.mark.of_sqlite
 @pytest.mark.parametrize("by", ["a comparison", "the watcher"])
 def test_a_link_to_a_note_whose_deletion_another_domain_holds_is_not_broken(house, two, by):
     registry, caches = two

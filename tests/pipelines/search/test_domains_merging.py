@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cache.passages import SqlitePassages
+from pipelines.cache.passages import SqlPassages
 from pipelines.errors import CacheCorruptError
 from pipelines.model import Decay, Domain
 from pipelines.question import read_question
@@ -156,9 +156,7 @@ def test_without_words_nothing_is_looked_up(houses):
     assert all(one.hit.signals["words"] == 0.0 for one in rank(asked, "river"))
 
 
-@pytest.mark.parametrize(
-    "where", [(SqlitePassages, "note_facts"), (layers, "read_words"), (layers, "_nearest")]
-)
+@pytest.mark.parametrize("where", [(SqlPassages, "note_facts"), (layers, "read_words"), (layers, "_nearest")])
 def test_a_domain_that_fails_is_named_and_silences_no_other(houses, monkeypatch, where):
     owner, name = where
     whole = getattr(owner, name)

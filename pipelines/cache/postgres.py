@@ -1,0 +1,383 @@
+"""A cache in PostgreSQL: what is durable is there, and what a question reads is in each host's copy in SQLite.
+
+A copy has indexes of words and vectors of its own. `vault_change` says what is newer in PostgreSQL than in it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pipelines.cache.cache import CacheTables, SqliteCache
+from pipelines.cache.filters import SqliteFiltering
+from pipelines.cache.graph import RankedBy, SqlGraph
+from pipelines.cache.notes import SqliteNotes
+from pipelines.cache.passages import Quantized, SqlPassages
+from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
+from pipelines.cache.search import SqliteSearch
+from pipelines.notes import lexical
+from pipelines.postgres import PostgresConnection
+from pipelines.sqlite import first, select, snapshot, transaction
+
+COPY_OF = "copy_of"
+"""The key in `vault_meta` of what a cache in PostgreSQL is known by, and in its copies of what they are copies of."""
+_COPIED = "copied"
+_AT_ONCE = 500
+# The columns of what is copied as it is, its key first.
+_ROWS = {
+    "file": (
+        "vault_file",
+        """path raw size mtime_ns inode wanted_hash indexed_hash generation applied_generation embedded_generation
+        priority dirty_since attempts next_attempt_at error_kind error parked lease_token lease_until lease_owner
+        indexed_at""",
+    ),
+    "path": ("vault_path", "path name"),
+    "git": ("vault_git", "path created changed written"),
+}
+_NODE = (
+    "path title frontmatter tags aliases author kind published_at modified_at evergreen warnings private place"
+    " tag_lines created_by created_after changed changed_by changed_after"
+)
+_CHUNK = (
+    "id path position section heading_path text text_hash start_offset end_offset first_line last_line has_vector"
+    " locator context"
+)
+_OF_NOTES = {
+    "vault_link": "path position kind target fragment text line section property cites name type",
+    "vault_edge": "path position target kind ambiguous type",
+}
+_TABLES = {
+    "vault_rank": "path pagerank centrality community",
+    "vault_community": "id label",
+    "vault_graph": "generation ranked_generation first_change last_change centrality_by",
+    "vault_ignored": "path rule",
+    "vault_probe": "position embedding",
+}
+_THESE = "(SELECT value FROM json_each(?))"
+
+
+class Copy:
+    """The copy of one cache, which is opened for writing here."""
+
+    def __init__(self, source: PostgresConnection, path: Path, meta: CacheMeta) -> None:
+        """Open the copy. A file at its place that is the copy of another cache is replaced. Raises CacheError."""
+        self._source = source
+        self._path = path
+        (self._origin,) = first(source, "SELECT value FROM vault_meta WHERE key = ?", (COPY_OF,)) or ("",)
+        self.cache = SqliteCache.create(path, meta)
+        found = first(self.cache.con, "SELECT value FROM vault_meta WHERE key = ?", (COPY_OF,))
+        if found is None:
+            with transaction(self.cache.con):
+                self.cache.con.execute(SET_META, (COPY_OF, self._origin))
+        elif found != (self._origin,):
+            self.cache.close()
+            for end in ("", "-wal", "-shm"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            self.cache = SqliteCache.create(path, meta)
+            with transaction(self.cache.con):
+                self.cache.con.execute(SET_META, (COPY_OF, self._origin))
+
+    def close(self) -> None:
+        """Close the copy."""
+        self.cache.close()
+
+    def follow(self) -> int:
+        """Take in all that was committed since, as one state; return how many things changed. Raises CacheError."""
+        with self._alone(), snapshot(self._source):
+            con = self.cache.con
+            (last,) = first(con, "SELECT value FROM vault_meta WHERE key = ?", (_COPIED,)) or ("0",)
+            news = select(
+                self._source,
+                "SELECT kind, key, number FROM vault_change WHERE number > ? ORDER BY number",
+                (int(last),),
+            )
+            if not news:
+                return 0
+            changed: dict[str, list[str]] = defaultdict(list)
+            for kind, key, _ in news:
+                changed[kind].append(key)
+            with transaction(con):
+                self._take(changed)
+                con.execute(SET_META, (_COPIED, str(news[-1][2])))
+        return len(news)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let the processes of this host take turns."""
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _take(self, changed: dict[str, list[str]]) -> None:
+        for keys in _slices(changed["vector"]):
+            self._take_vectors(keys)
+        for keys in _slices(changed["note"]):
+            self._take_notes(keys)
+        for kind, (table, columns) in _ROWS.items():
+            for keys in _slices(changed[kind]):
+                self._take_rows(table, columns.split(), keys)
+        for table in changed["table"]:
+            self._take_table(table)
+
+    def _read(
+        self, table: str, columns: Sequence[str], key: str, keys: Collection[str]
+    ) -> list[tuple[Any, ...]]:
+        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE {key} IN {_THESE}"
+        return select(self._source, sql, (json.dumps(list(keys)),))
+
+    def _take_rows(self, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
+        found = self._read(table, columns, columns[0], keys)
+        gone = set(keys).difference(row[0] for row in found)
+        self.cache.con.executemany(f"DELETE FROM {table} WHERE {columns[0]} = ?", ((key,) for key in gone))
+        self._upsert(table, columns, found)
+
+    def _upsert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        changed = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
+        self.cache.con.executemany(
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            f" ON CONFLICT ({columns[0]}) DO UPDATE SET {changed}",
+            rows,
+        )
+
+    def _take_table(self, table: str) -> None:
+        con = self.cache.con
+        if table == "vault_meta":
+            rows = dict(select(self._source, "SELECT key, value FROM vault_meta"))
+            kept = {key: value for key, value in rows.items() if key != "schema_version"}
+            con.execute(
+                f"DELETE FROM vault_meta WHERE key NOT IN {_THESE}",
+                (json.dumps([*kept, "schema_version", _COPIED]),),
+            )
+            con.executemany(SET_META, kept.items())
+            return
+        columns = _TABLES[table].split()
+        rows_of = select(self._source, f"SELECT {', '.join(columns)} FROM {table}")
+        con.execute(f"DELETE FROM {table}")
+        con.executemany(
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows_of
+        )
+
+    def _take_vectors(self, hashes: Sequence[str]) -> None:
+        self._take_rows("vault_vector", ("text_hash", "embedding", "unused_since"), hashes)
+        self._upsert(
+            "vault_sentence",
+            ("text_hash", "codes"),
+            self._read("vault_sentence", ("text_hash", "codes"), "text_hash", hashes),
+        )
+        con = self.cache.con
+        con.execute(f"DELETE FROM vault_second WHERE text_hash IN {_THESE}", (json.dumps(list(hashes)),))
+        second = self._read("vault_second", ("text_hash", "model", "codes"), "text_hash", hashes)
+        con.executemany("INSERT INTO vault_second VALUES (?, ?, ?)", second)
+
+    def _take_notes(self, paths: Sequence[str]) -> None:
+        con, chosen = self.cache.con, json.dumps(list(paths))
+        self._take_rows("vault_node", _NODE.split(), paths)
+        self._take_chunks(paths)
+        for table, columns in _OF_NOTES.items():
+            rows = self._read(table, columns.split(), "path", paths)
+            con.execute(f"DELETE FROM {table} WHERE path IN {_THESE}", (chosen,))
+            con.executemany(
+                f"INSERT INTO {table} ({', '.join(columns.split())})"
+                f" VALUES ({', '.join('?' * len(columns.split()))})",
+                rows,
+            )
+
+    def _take_chunks(self, paths: Sequence[str]) -> None:
+        con, chosen, columns = self.cache.con, json.dumps(list(paths)), _CHUNK.split()
+        found = self._read("vault_chunk", columns, "path", paths)
+        had = dict(select(con, f"SELECT id, has_vector FROM vault_chunk WHERE path IN {_THESE}", (chosen,)))
+        has = {row[0]: row[columns.index("has_vector")] for row in found}
+        gone = [(chunk,) for chunk in had.keys() - has.keys()]
+        con.executemany("DELETE FROM vault_chunk WHERE id = ?", gone)
+        con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", gone)
+        without = [(chunk,) for chunk, stored in had.items() if stored == 1 and has.get(chunk) != 1]
+        con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", without)
+        self._upsert("vault_chunk", columns, sorted(found))
+        new = [dict(zip(columns, row, strict=True)) for row in sorted(found) if row[0] not in had]
+        con.executemany(
+            "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)", self._words(new)
+        )
+        embedded = [chunk for chunk, stored in has.items() if stored == 1 and had.get(chunk) != 1]
+        vectors = select(
+            self._source,
+            "SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
+            " WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))",
+            (json.dumps(embedded),),
+        )
+        con.executemany("INSERT INTO vault_chunk_vec VALUES (?, ?)", vectors)
+
+    def _words(self, chunks: Sequence[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
+        """Yield the full-text rows of chunks, as the writer of a cache in SQLite makes them."""
+        names = self.cache.notes.names({chunk["path"] for chunk in chunks})
+        for chunk in chunks:
+            title, aliases = names[chunk["path"]]
+            titles = "\n".join((title, *json.loads(aliases)))
+            headings = json.loads(chunk["heading_path"])
+            words = lexical.chunk_words(chunk["section"], headings, chunk["text"], title)
+            yield chunk["id"], lexical.index_text(titles), *words
+
+
+def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
+
+
+class PostgresCache(CacheTables):
+    """A cache in a schema of PostgreSQL, for writing; `pipelines.store` says what it promises.
+
+    Everything that is written is written there. What is read for questions and lists is read from the copy, after it
+    has taken in what was committed until then. Do not share it between threads.
+    """
+
+    con: PostgresConnection
+
+    def __init__(
+        self, con: PostgresConnection, copy: Copy, meta: CacheMeta, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(con, meta, clock)
+        self._copy = copy
+        self._seen = -1
+        self.path = copy.cache.path
+        self._graph = _CopiedGraph(self, SqlGraph(con, self.edges))
+        self._passages = _CopiedPassages(self, SqlPassages(con, meta.dimension))
+
+    @classmethod
+    def create(
+        cls,
+        address: str,
+        schema: str,
+        path: Path,
+        meta: CacheMeta,
+        *,
+        clock: Callable[[], float] | None = None,
+    ) -> PostgresCache:
+        """Open a cache for writing with its copy at `path`, and create both if they do not exist.
+
+        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
+        """
+        con = PostgresConnection(address, schema)
+        try:
+            with con.errors(), con.transaction():
+                if not con.has_schema():
+                    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+                    build(con, meta)
+                    con.execute("INSERT INTO vault_meta VALUES (?, ?)", (COPY_OF, secrets.token_hex(16)))
+            found = read_meta(con, Path(schema))
+            check_model(found, meta.model, meta.dimension, Path(schema))
+            cache = cls(con, Copy(con, path, found), found, clock or con.clock())
+            if found.pipeline != meta.pipeline:
+                cache.adopt(meta)
+        except BaseException:
+            con.close()
+            raise
+        return cache
+
+    def close(self) -> None:
+        """Close the connection and the copy."""
+        self._copy.close()
+        super().close()
+
+    def follow(self) -> None:
+        """Have the copy take in what was committed, unless this connection's own transaction is in progress."""
+        if not self.con.in_transaction and (version := self.con.data_version()) != self._seen:
+            self._copy.follow()
+            self._seen = version
+
+    # What is read is read from the copy
+
+    @property
+    def filters(self) -> SqliteFiltering:
+        """Which notes pass a question's filters."""
+        self.follow()
+        return self._copy.cache.filters
+
+    @property
+    def notes(self) -> SqliteNotes:
+        """What is known of notes by their names."""
+        self.follow()
+        return self._copy.cache.notes
+
+    @property
+    def search(self) -> SqliteSearch:
+        """What the retrievers read."""
+        self.follow()
+        return self._copy.cache.search
+
+    @property
+    def graph(self) -> SqlGraph:
+        """The edges among notes, and their ranks."""
+        self.follow()
+        return self._graph
+
+    @property
+    def passages(self) -> SqlPassages:
+        """Chunks and what is known of their notes."""
+        self.follow()
+        return self._passages
+
+    @property
+    def copy(self) -> Copy:
+        """This host's copy."""
+        return self._copy
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Return a context whose reads from the copy all see the same state."""
+        self.follow()
+        return self._copy.cache.snapshot()
+
+    def data_version(self) -> int:
+        """Return a number that changes with each commit of another connection; compare it only on this connection."""
+        return self.con.data_version()
+
+    def tidy(self) -> None:
+        """Take in what was committed, and truncate the copy's journal. Raises CacheError."""
+        self.follow()
+        self._copy.cache.tidy()
+
+
+class _CopiedGraph(SqlGraph):
+    """The graph of the copy; ranks are written to PostgreSQL."""
+
+    def __init__(self, cache: PostgresCache, source: SqlGraph) -> None:
+        super().__init__(cache.copy.cache.con, cache.edges)
+        self._source = source
+
+    def forget_ranks(self) -> None:
+        """Delete all ranks and communities as untrusted, and make them due."""
+        self._source.forget_ranks()
+
+    def write_ranks(
+        self,
+        generation: int,
+        ranks: Iterable[tuple[str, float, float, int]],
+        labels: Mapping[int, str],
+        by: RankedBy,
+    ) -> None:
+        """Replace all ranks (path, PageRank, centrality, community) and communities at once."""
+        self._source.write_ranks(generation, ranks, labels, by)
+
+
+class _CopiedPassages(SqlPassages):
+    """The passages of the copy; which sentences lack vectors, and these vectors, are in PostgreSQL."""
+
+    def __init__(self, cache: PostgresCache, source: SqlPassages) -> None:
+        super().__init__(cache.copy.cache.con, cache.meta.dimension)
+        self._source = source
+
+    def pending_sentences(self, most: int) -> dict[str, str]:
+        """Return up to `most` texts whose sentences have no vectors yet, by hash."""
+        return self._source.pending_sentences(most)
+
+    def hashes_of_pending_sentences(self) -> list[str]:
+        """Return the hashes of all texts whose sentences have no vectors yet."""
+        return self._source.hashes_of_pending_sentences()
+
+    def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:
+        """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
+        self._source.keep_quantized(quantized)

