@@ -417,8 +417,8 @@ _PROPOSAL = (
 class Proposal:
     """A tag suggested for a note; `note_hash` names the bytes that the proposer saw, None for a typed tag.
 
-    `rationale` is the proposer's, `reason` says why an accepted tag was refused or waits again. `decided_at` is when it
-    got its state, None while it waits. Tags that were written into a note together have the same.
+    `rationale` is the proposer's, `reason` says why an accepted tag was refused or waits again. `decided_at` is when
+    it got its state, None while it waits. Tags that were written into a note together have the same.
     """
 
     id: int

@@ -123,7 +123,7 @@ class TagRenamed(_TagsModel):
     notes: int
     proposals: int
     accepted: int | None
-    renamed: list[int] = Field([], description="ids of the proposals that got the name, if one was accepted")
+    renamed: list[int] = Field(description="ids of the proposals that got the name, if one was accepted")
 
 
 class RenameTakenBack(BaseModel):

@@ -274,7 +274,7 @@ class Tags:
         return found.model_copy(update={"new": new, "accepted": accepted, "renamed": ids})
 
     def undo_rename(self, done: RenameTakenBack) -> WaitAgain:
-        """Let the accepted proposal of a rename wait again, and all that it renamed, and still wait, by their old name.
+        """Let the accepted proposal of a rename wait again; what it renamed and still waits gets its old name.
 
         Raises WorkerTimeoutError.
         """

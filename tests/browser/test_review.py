@@ -187,7 +187,7 @@ def test_a_written_tag_says_when_it_was_written_and_undoing_it_names_no_other(re
     assert "It waits again." in page.get_by_role("dialog").inner_text()
 
 
-def test_where_nothing_waits_a_button_has_tags_proposed_for_notes_without_any(review, open_page):
+def test_where_nothing_waits_a_button_has_tags_proposed_for_notes_without_any(review):
     stage, page = review
     with closing(Proposals(stage.state)) as proposals:
         waiting = [one.id for one in proposals.of_state(None, "waiting", "addition")]
