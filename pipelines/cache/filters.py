@@ -107,13 +107,13 @@ class DatedNote(NamedTuple):
 
 
 class NoteCounts(NamedTuple):
-    """How many notes pass, and how many of them have each list of tags (JSON), kind and format or are in each folder.
+    """How many notes pass, and how many of them have each set of tags, kind and format or are in each folder.
 
     Folders end with a slash; that of the vault is "".
     """
 
     notes: int
-    tags: Counter[str]
+    tags: list[tuple[frozenset[str], int]]
     kinds: Counter[str]
     formats: Counter[str]
     folders: Counter[str]
@@ -126,7 +126,10 @@ def _counts(count: int, tags: str | None, kinds: str, folders: str, others: str)
     formats.update(form.name for path in unlike if (form := format_of(path)))
     return NoteCounts(
         count,
-        Counter(tags.split("\n") if tags else ()),
+        [
+            (frozenset(json.loads(some)), many)
+            for some, many in Counter(tags.split("\n") if tags else ()).items()
+        ],
         Counter(json.loads(kinds)),
         +formats,
         Counter(json.loads(folders)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -388,12 +387,13 @@ def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> Fo
     wanted = (folder or "").strip("/")
     depth = wanted.count("/") + 1 if wanted else 0
     notes, groups = 0, Counter[str]()
-    tags, formats, kinds = Counter[str](), Counter[str](), Counter[str]()
+    tags: list[tuple[frozenset[str], int]] = []
+    formats, kinds = Counter[str](), Counter[str]()
     here: dict[str, Counter[str]] = {}
     for slug, cache, hidden in _chosen(view, filters):
         found = cache.filters.count_notes(_within(filters, wanted), hidden, all_levels=bool(wanted))
         notes += found.notes
-        tags.update(found.tags)
+        tags += found.tags
         formats.update(found.formats)
         kinds.update(found.kinds)
         here[slug] = Counter()
@@ -407,7 +407,7 @@ def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> Fo
         below=notes,
         here=sum(count.total() for count in here.values()),
         groups=sorted(groups.items()),
-        tags=_most_used((json.loads(names), count) for names, count in tags.items()),
+        tags=_most_used(tags),
         formats=formats.most_common(),
         kinds=kinds.most_common(),
         spelled={slug: sorted(folders) for slug, folders in here.items()},
@@ -526,7 +526,7 @@ def _tags_of(view: View, listed: Sequence[ListedNote]) -> list[tuple[str, int]]:
     )
 
 
-def _most_used(tags_of_notes: Iterable[tuple[Sequence[str], int]]) -> list[tuple[str, int]]:
+def _most_used(tags_of_notes: Iterable[tuple[Collection[str], int]]) -> list[tuple[str, int]]:
     """Return tags, the most frequent first, of lists of tags that so many notes have; each as `_tags_of` does."""
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
