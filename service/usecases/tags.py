@@ -237,7 +237,9 @@ class Tags:
         slug, file = owner.slug, owner.within(owner.taxonomy)
         waiting = self.context.proposals().of_state(slug, "waiting", "addition")
         proposed = [one for one in waiting if one.tag.casefold() == old.casefold()]
-        found = TagRenamed(old=old, new=new, vocabulary=None, notes=0, proposals=len(proposed), accepted=None)
+        found = TagRenamed(
+            old=old, new=new, vocabulary=None, notes=0, proposals=len(proposed), accepted=None, renamed=[]
+        )
         try:
             plan = write_rename(self.context, [owner], old, new, dry_run=asked.dry_run)[slug]
         except NotFoundError:
