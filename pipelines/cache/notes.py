@@ -222,8 +222,9 @@ class SqliteNotes:
         A note that is to change in the future has the time of its file.
         """
         sql = (
-            "SELECT path, title, strftime('%Y-%m-%dT%H:%M:%S+00:00',"
-            " iif(coalesce(unixepoch(changed) <= unixepoch(), 0), changed, modified_at)) AS at"
+            # The time of a file is written like this already: of most notes it counts.
+            "SELECT path, title, iif(changed = modified_at, modified_at, strftime('%Y-%m-%dT%H:%M:%S+00:00',"
+            " iif(coalesce(unixepoch(changed) <= unixepoch(), 0), changed, modified_at))) AS at"
             f" FROM (SELECT n.path, title, {CHANGED} AS changed, n.modified_at FROM {NODES})"
             " WHERE path NOT IN (SELECT value FROM json_each(?)) ORDER BY at DESC, path LIMIT ?"
         )

@@ -409,7 +409,7 @@ _SHOWN = (
 
 _PROPOSAL = (
     'id, domain, path, tag, tag_group AS "group", confidence, proposer, note_hash, state, rationale, reason,'
-    " proposed_at"
+    " proposed_at, decided_at"
 )
 
 
@@ -417,7 +417,8 @@ _PROPOSAL = (
 class Proposal:
     """A tag suggested for a note; `note_hash` names the bytes that the proposer saw, None for a typed tag.
 
-    `rationale` is the proposer's, `reason` says why an accepted tag was refused or waits again.
+    `rationale` is the proposer's, `reason` says why an accepted tag was refused or waits again. `decided_at` is when
+    it got its state, None while it waits. Tags that were written into a note together have the same.
     """
 
     id: int
@@ -432,6 +433,7 @@ class Proposal:
     rationale: str | None
     reason: str | None
     proposed_at: str
+    decided_at: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,7 +339,15 @@ def _why_nothing(
         return f"you rejected what fits: {', '.join(lacking)}"
     names = {tag.casefold() for tag in note.tags}
     has = [one.tag for one in answer.suggestions if one.tag.casefold() in names]
-    return f"it already has what fits: {', '.join(has)}" if has else "no tag of the vocabulary surely fits it"
+    if has:
+        return f"it already has the tags that fit: {', '.join(has)}"
+    # The local proposer suggests only what a note lacks.
+    own = [
+        one.tag for one in context.taxonomy.entries if one.status == "active" and one.tag.casefold() in names
+    ]
+    if own:
+        return f"it already has {', '.join(own)}, and no other tag of the vocabulary surely fits it"
+    return "no tag of the vocabulary surely fits it"
 
 
 def _read(context: ProposalContext, path: str, note_hash: str) -> Note | None:

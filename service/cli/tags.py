@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import click
 
-from pipelines.errors import NotFoundError
+from pipelines.errors import NoteNotFoundError, NotFoundError
 from service.cli.console import complain, out, print_json
 from service.cli.naming import about_note
 from service.cli.options import (
@@ -83,28 +83,40 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
 
 
 @tags.command()
-@click.argument("path", required=False, help="A note's path in the vault.")
+@click.argument("names", nargs=-1, metavar="[NOTE]...", help="Paths of notes in the vault, or their titles.")
 @vault_option
 @state_option
 @click.option("--all-untagged", is_flag=True, help="Every note without a tag.")
 @domain_option
 def propose(
-    path: str | None, vault: Path | None, state: Path | None, *, all_untagged: bool, domain: str | None
+    names: tuple[str, ...], vault: Path | None, state: Path | None, *, all_untagged: bool, domain: str | None
 ) -> None:
-    """Request proposals for a note, or for every note without a tag."""
-    if (path is None) != all_untagged:
-        raise click.BadParameter("give a note or --all-untagged")
+    """Request proposals for some notes, or for every note without a tag."""
+    if bool(names) == all_untagged:
+        raise click.UsageError("give notes or --all-untagged")
     service = need_service(options_given(vault, state))
 
     def ask(found: str | None) -> Any:
         return service.call("POST", "/proposals/ask", path=found, domain=domain)
 
-    answer = about_note(service, path, ask) if path else ask(None)
-    if answer["paths"] or not answer["problems"]:
-        notes = counted(len(answer["paths"]), "note")
-        out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
-    for problem in answer["problems"]:
+    asked, problems, unknown = set[str](), dict[str, None](), False
+    for name in names or [None]:
+        try:
+            answer = ask(None) if name is None else about_note(service, name, ask)
+        except NoteNotFoundError as error:
+            if len(names) == 1:
+                raise
+            complain(str(error))
+            unknown = True
+        else:
+            asked.update(answer["paths"])
+            problems.update(dict.fromkeys(answer["problems"]))
+    if asked or not (problems or unknown):
+        out.print(f"proposals requested for {counted(len(asked), 'note')}; `everindex tags list` shows them")
+    for problem in problems:
         out.print(problem, soft_wrap=True)
+    if unknown:
+        sys.exit(1)
 
 
 @tags.command(name="apply")

@@ -32,6 +32,9 @@ class ProposalItem(_TagsModel):
     rationale: str | None = Field(description="why its proposer proposes it")
     reason: str | None = Field(description="why, once accepted, it was refused or waits again")
     proposed_at: str
+    decided_at: str | None = Field(
+        description="when it was accepted, rejected, written into its note or refused"
+    )
 
 
 class NothingProposed(_TagsModel):
@@ -112,14 +115,26 @@ class TagRename(BaseModel):
 
 
 class TagRenamed(_TagsModel):
-    """What gets the new name; `accepted`: the tag was only proposed, and is accepted for the note under that name."""
+    """What gets the new name; `accepted`: the proposal that is accepted under it, of a tag that was only proposed."""
 
     old: str
     new: str
     vocabulary: str | None = Field(description="the file, where it changes")
     notes: int
     proposals: int
-    accepted: bool
+    accepted: int | None
+    renamed: list[int] = Field(description="ids of the proposals that got the name, if one was accepted")
+
+
+class RenameTakenBack(BaseModel):
+    """A rename that accepted a proposal, as `TagRenamed` says it."""
+
+    model_config = ConfigDict(extra="forbid")
+    domain: str
+    old: str = Field(min_length=1, max_length=200)
+    new: str = Field(min_length=1, max_length=200)
+    accepted: int
+    renamed: list[int]
 
 
 class Promoted(_TagsModel):

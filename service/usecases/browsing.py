@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import partial
 from itertools import accumulate, takewhile
 from typing import Literal, TypeVar
 
 from pipelines.cache import graph
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.filters import DatedNote
 from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_no_question
 from pipelines.formats import format_of
 from pipelines.notes.links import types_of
@@ -339,16 +341,29 @@ class LinkTo:
 
 
 @dataclass(frozen=True, slots=True)
-class FolderView(Contents):
-    """A part of the vault: its subfolders and the notes directly in it, and what all of its notes have.
+class Entry:
+    """A note as a page lists it, with the day of its creation."""
 
-    `below` are all of its notes, the newest first.
+    path: str
+    title: str
+    domain: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class FolderView:
+    """A part of the vault, in numbers of notes: below it, directly in it, in its subfolders, and with what they have.
+
+    `spelled` has the folder itself in each domain, whatever the case in which it was asked for.
     """
 
-    below: list[ListedNote]
-    tags: list[tuple[str, int]]
-    formats: list[tuple[str, int]]
-    kinds: list[tuple[str, int]]
+    below: int = 0
+    here: int = 0
+    groups: list[tuple[str, int]] = field(default_factory=list)
+    tags: list[tuple[str, int]] = field(default_factory=list)
+    formats: list[tuple[str, int]] = field(default_factory=list)
+    kinds: list[tuple[str, int]] = field(default_factory=list)
+    spelled: dict[str, list[str]] = field(default_factory=dict)
 
 
 def in_folder(
@@ -361,46 +376,111 @@ def in_folder(
     Raises DomainNotFoundError, FilterError.
     """
     wanted = (folder or "").strip("/")
-    return _contents(_below(view, wanted, filters, "path"), wanted)
+    return _contents(_below(view, wanted, filters), wanted)
 
 
 def part_of(view: View, folder: str | None, filters: Filters = NO_FILTERS) -> FolderView:
-    """Return a folder (or the vault) with what can narrow it down, as far as its notes pass.
+    """Count a folder (or the vault) and what can narrow it down, as far as its notes pass.
 
-    What is shown of its notes is to be checked: `still_there`.
-
-    Raises DomainNotFoundError, FilterError.
+    Also those count whose files are gone since they were indexed. Raises DomainNotFoundError, FilterError.
     """
     wanted = (folder or "").strip("/")
-    below = _below(view, wanted, filters, "date", checked=False)
-    contents = _contents(sorted(below, key=lambda note: note.path), wanted)
-    formats = Counter(_formats([note.path for note in below]))
-    kinds = Counter(note.kind for note in below if note.kind)
+    depth = wanted.count("/") + 1 if wanted else 0
+    notes, groups = 0, Counter[str]()
+    tags: list[tuple[frozenset[str], int]] = []
+    formats, kinds = Counter[str](), Counter[str]()
+    here: dict[str, Counter[str]] = {}
+    for slug, cache, hidden in _chosen(view, filters):
+        found = cache.filters.count_notes(_within(filters, wanted), hidden, all_levels=bool(wanted))
+        notes += found.notes
+        tags += found.tags
+        formats.update(found.formats)
+        kinds.update(found.kinds)
+        here[slug] = Counter()
+        for path, count in found.folders.items():
+            parts = path.split("/")[:-1]
+            if len(parts) > depth:
+                groups["/".join(parts[: depth + 1])] += count
+            else:
+                here[slug][path] += count
     return FolderView(
-        contents.groups,
-        contents.notes,
-        below,
-        _tags_of(view, below),
-        formats.most_common(),
-        kinds.most_common(),
+        below=notes,
+        here=sum(count.total() for count in here.values()),
+        groups=sorted(groups.items()),
+        tags=_most_used(tags),
+        formats=formats.most_common(),
+        kinds=kinds.most_common(),
+        spelled={slug: sorted(folders) for slug, folders in here.items()},
     )
 
 
-def still_there(view: View, notes: Sequence[ListedNote]) -> list[ListedNote]:
-    """Return those of some notes whose files are there."""
+def notes_directly_in(view: View, part: FolderView, offset: int, limit: int) -> list[Entry]:
+    """Return some of the notes directly in a folder that are there, by path; `part` is the folder without filters."""
+    asks = [
+        (slug, partial(cache.filters.notes_in, folder, hidden))
+        for slug, cache, hidden in _chosen(view, NO_FILTERS)
+        for folder in part.spelled.get(slug, ())
+    ]
+    return _some(view, asks, offset, limit, newest=False)
+
+
+def newest_notes(view: View, folder: str | None, filters: Filters, offset: int, limit: int) -> list[Entry]:
+    """Return some of the notes in a folder (or the vault) that pass and are there, the newest first.
+
+    Raises DomainNotFoundError, FilterError.
+    """
+    within = _within(filters, (folder or "").strip("/"))
+    asks = [
+        (slug, partial(cache.filters.newest_notes, within, hidden))
+        for slug, cache, hidden in _chosen(view, filters)
+    ]
+    return _some(view, asks, offset, limit, newest=True)
+
+
+def _chosen(view: View, filters: Filters) -> Iterator[tuple[str, SqliteCache, Collection[str]]]:
+    """Yield the domains that the filters choose, with their caches and the paths that no list has."""
+    require_no_question(filters)
+    for slug in filters.domains or (None,):
+        for domain, cache in view.readers(slug):
+            if filters.name_communities:
+                view.audience.require_communities(domain.slug)
+            yield domain.slug, cache, view.audience.hidden(domain.slug) | set(domain.configuration)
+
+
+def _some(
+    view: View,
+    asks: Sequence[tuple[str, Callable[[int, int], list[DatedNote]]]],
+    offset: int,
+    limit: int,
+    *,
+    newest: bool,
+) -> list[Entry]:
+    """Return a part of what several domains list in the same order, without the notes whose files are gone."""
+    first = offset if len(asks) == 1 else 0
+    found = [
+        Entry(row.path, row.title, slug, row.day)
+        for slug, ask in asks
+        for row in ask(offset + limit - first, first)
+    ]
+    found.sort(key=lambda note: note.path)
+    if newest:
+        found.sort(key=lambda note: note.date, reverse=True)
+    found = found[offset - first : offset - first + limit]
     there: set[tuple[str, str]] = set()
     for domain, cache in view.readers():
-        paths = [note.path for note in notes if note.domain == domain.slug]
+        paths = [note.path for note in found if note.domain == domain.slug]
         there.update((domain.slug, path) for path in on_disk(view.resources, cache, paths))
-    return [note for note in notes if (note.domain, note.path) in there]
+    return [note for note in found if (note.domain, note.path) in there]
 
 
-def _below(
-    view: View, folder: str, filters: Filters, order: Order, *, checked: bool = True
-) -> list[ListedNote]:
-    if folder:
-        filters = replace(filters, scopes=(*filters.scopes, parse_filters([("folder", folder)])))
-    return list_notes(view, filters, order, checked=checked).notes
+def _within(filters: Filters, folder: str) -> Filters:
+    if not folder:
+        return filters
+    return replace(filters, scopes=(*filters.scopes, parse_filters([("folder", folder)])))
+
+
+def _below(view: View, folder: str, filters: Filters) -> list[ListedNote]:
+    return list_notes(view, _within(filters, folder), "path").notes
 
 
 def _contents(below: Sequence[ListedNote], folder: str) -> Contents:
@@ -439,13 +519,21 @@ def with_tag(view: View, tag: str | None, filters: Filters = NO_FILTERS) -> Cont
 
 def _tags_of(view: View, listed: Sequence[ListedNote]) -> list[tuple[str, int]]:
     """Return the tags of notes, the most frequent first, each as it is written once, whatever its case."""
+    return _most_used(
+        (tags, 1)
+        for domain, cache in view.readers()
+        for _, tags, _ in cache.filters.facets([note.path for note in listed if note.domain == domain.slug])
+    )
+
+
+def _most_used(tags_of_notes: Iterable[tuple[Collection[str], int]]) -> list[tuple[str, int]]:
+    """Return tags, the most frequent first, of lists of tags that so many notes have; each as `_tags_of` does."""
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
-    for domain, cache in view.readers():
-        for _, tags, _ in cache.filters.facets([note.path for note in listed if note.domain == domain.slug]):
-            for one in {fold(name): name for name in tags}.items():
-                spelled.setdefault(*one)
-                counts[one[0]] += 1
+    for tags, notes in tags_of_notes:
+        for one in {fold(name): name for name in tags}.items():
+            spelled.setdefault(*one)
+            counts[one[0]] += notes
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [(spelled[key], count) for key, count in ordered]
 

@@ -44,6 +44,7 @@ from service.schemas.tags import (
     Promoted,
     ProposalItem,
     ProposalList,
+    RenameTakenBack,
     TagRename,
     TagRenamed,
     WaitAgain,
@@ -128,6 +129,23 @@ class Tags:
                     NoteProposals(domain=slug, path=path, title=title, opening=opening(text), proposals=items)
                 )
         return notes
+
+    def written_with(self, notes: Iterable[NoteProposals]) -> dict[int, list[str]]:
+        """Return the other tags that were written into the note in the same change, by the id of each that was."""
+        found: dict[int, list[str]] = {}
+        for note in notes:
+            written = [
+                one
+                for one in self.context.proposals().of_note(note.domain, note.path)
+                if one.state == "applied"
+            ]
+            for one in written:
+                found[one.id] = [
+                    other.tag
+                    for other in written
+                    if other.decided_at == one.decided_at and other.id != one.id
+                ]
+        return found
 
     def _openings(self, domain: Domain, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the title and the beginning of each note, as far as its index can be read."""
@@ -220,7 +238,7 @@ class Tags:
         waiting = self.context.proposals().of_state(slug, "waiting", "addition")
         proposed = [one for one in waiting if one.tag.casefold() == old.casefold()]
         found = TagRenamed(
-            old=old, new=new, vocabulary=None, notes=0, proposals=len(proposed), accepted=False
+            old=old, new=new, vocabulary=None, notes=0, proposals=len(proposed), accepted=None, renamed=[]
         )
         try:
             plan = write_rename(self.context, [owner], old, new, dry_run=asked.dry_run)[slug]
@@ -248,11 +266,27 @@ class Tags:
         path = next((one.path for one in proposed if one.id == asked.proposal), None)
         if path is None:
             raise NotFoundError(f"{found.old!r} is not proposed any more")
+        accepted, ids = asked.proposal, [one.id for one in proposed]
         if not asked.dry_run:
-            store.keys.retag({one.id: new for one in proposed})
-            ids = [one.id for one in store.of_note(asked.domain, path) if one.tag == new]
-            store.decide(ids, "accepted", now_iso())
-        return found.model_copy(update={"new": new, "accepted": True})
+            store.keys.retag(dict.fromkeys(ids, new))
+            key = new.casefold()
+            # Where the note has a proposal of that name already, that one is left.
+            accepted = next(one.id for one in store.of_note(asked.domain, path) if one.tag.casefold() == key)
+            store.decide([accepted], "accepted", now_iso())
+        return found.model_copy(update={"new": new, "accepted": accepted, "renamed": ids})
+
+    def undo_rename(self, done: RenameTakenBack) -> WaitAgain:
+        """Let the accepted proposal of a rename wait again; what it renamed and still waits gets its old name.
+
+        Raises WorkerTimeoutError.
+        """
+        store = self.context.proposals()
+        answer = self.undo_decisions([done.accepted])
+        renamed = [
+            one for one in store.get(done.renamed) if one.domain == done.domain and one.tag == done.new
+        ]
+        store.keys.retag({one.id: done.old for one in renamed if one.state in ("waiting", "addition")})
+        return answer
 
     def ask(self, path: str | None, domain: str | None) -> Asked:
         """Request proposals for a note, or for all notes without a tag."""

@@ -12,17 +12,24 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
-from pipelines.filters import is_filter
+from pipelines.filters import Filters, is_filter
 from pipelines.search.scopes import filters_of
 from service.http.auth import SCRIPTED_POLICY
-from service.usecases.browsing import Changed, FolderView, part_of, recently_changed, still_there
+from service.usecases.browsing import (
+    Changed,
+    Entry,
+    FolderView,
+    newest_notes,
+    notes_directly_in,
+    part_of,
+    recently_changed,
+)
 from service.usecases.search import View
 
 _A_PAGE = 200
 _FEW = 24  # tags beside the notes; all of them have their own list
 _CHANGED = 8
 _FARTHEST = 10_000_000
-_EMPTY = FolderView([], [], [], [], [], [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +88,32 @@ def add_browsing(app: FastAPI, view: View, templates: Environment) -> None:
 
 
 def _page(view: View, templates: Environment, asked: _BrowseParameters) -> HTMLResponse:
-    part, problem = _EMPTY, None
+    part, problem = FolderView(), None
+    notes: list[Entry] = []
     changed: list[Changed] = []
     try:
-        part = part_of(view, asked.folder, filters_of(view.resources.root, asked.filters))
+        filters = filters_of(view.resources.root, asked.filters)
+        part = part_of(view, asked.folder, filters)
+        notes = _notes(view, part, asked, filters)
         if not (asked.folder or asked.filters or asked.all_tags):
             changed = recently_changed(view, _CHANGED)
     except (FilterError, DomainNotFoundError, ScopesFileError) as error:
         problem = str(error)
-    # Filters choose notes from all folders below; otherwise a folder is shown one level at a time.
-    folders = [] if asked.filters or asked.all_tags else part.groups
-    notes = [] if asked.all_tags else part.below if asked.filters else part.notes
+    folders, here = _counted(part, asked)
     tags = part.tags if asked.all_tags else []
-    count = len(folders) + len(notes) + len(tags)
+    count = len(folders) + here + len(tags)
     end = asked.offset + _A_PAGE
     text = templates.get_template("browse.html").render(
         asked=asked,
         folders=folders[asked.offset : end],
-        notes=still_there(view, notes[max(0, asked.offset - len(folders)) : max(0, end - len(folders))]),
+        notes=notes,
         tags=tags[asked.offset : end],
         few=part.tags[:_FEW],
         more_tags=len(part.tags) > _FEW,
         formats=part.formats,
         kinds=part.kinds[:_FEW],
         changed=changed,
-        below=len(part.below),
+        below=part.below,
         count=count,
         first=asked.offset + 1,
         last=min(end, count),
@@ -115,3 +123,23 @@ def _page(view: View, templates: Environment, asked: _BrowseParameters) -> HTMLR
         divided=len(view.resources.domains()) > 1,
     )
     return HTMLResponse(text, 422 if problem else 200, {"Content-Security-Policy": SCRIPTED_POLICY})
+
+
+def _counted(part: FolderView, asked: _BrowseParameters) -> tuple[list[tuple[str, int]], int]:
+    """Return the folders that are listed, and how many notes follow them."""
+    if asked.all_tags:
+        return [], 0
+    # Filters choose notes from all folders below; otherwise a folder is shown one level at a time.
+    return ([], part.below) if asked.filters else (part.groups, part.here)
+
+
+def _notes(view: View, part: FolderView, asked: _BrowseParameters, filters: Filters) -> list[Entry]:
+    """Return the notes of the page, which follow the folders."""
+    folders, here = _counted(part, asked)
+    first = max(0, asked.offset - len(folders))
+    most = min(here, asked.offset + _A_PAGE - len(folders)) - first
+    if most <= 0:
+        return []
+    if asked.filters:
+        return newest_notes(view, asked.folder, filters, first, most)
+    return notes_directly_in(view, part, first, most)

@@ -36,7 +36,7 @@ from service.http.server import STOPPING
 from service.schemas.notes import NodeAnswer
 from service.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState, Series
 from service.schemas.search import TitleHit
-from service.schemas.tags import MOST, TagRename, TagRenamed
+from service.schemas.tags import MOST, RenameTakenBack, TagRename, TagRenamed, WaitAgain
 from service.usecases.links import Links, Traversal
 from service.usecases.naming import may_be_a_title, notes_called
 from service.usecases.notes import Reader, log_entries
@@ -319,16 +319,35 @@ def add_review_page(app: FastAPI, pages: Pages, view: View, tags: Tags) -> None:
             most_of_tag=MOST,
             missing=tags.missing(domain).missing if missing else None,
             changes=tags.changes(_CHANGES, None) if state == "applied" else [],
+            written_with=tags.written_with(notes) if state == "applied" else {},
         )
 
+    @app.post("/ops/review/propose", include_in_schema=False)
+    def propose() -> dict[str, str | bool]:
+        """Request proposals for all notes without a tag; say for how many, or why for none."""
+        asked = tags.ask(None, None)
+        if asked.paths:
+            return {
+                "said": f"Tags are being proposed for {counted(len(asked.paths), 'note')}, and appear here.",
+                "refused": False,
+            }
+        problems = "; ".join(asked.problems)
+        return {"said": problems or "Every note has a tag already.", "refused": bool(problems)}
+
     @app.post("/ops/review/rename", include_in_schema=False)
-    def rename(asked: TagRename) -> dict[str, str | bool]:
+    def rename(asked: TagRename) -> dict[str, Any]:
         """Rename a tag from the card of a proposal, or say what that would do, or why it cannot be."""
         try:
             found = tags.rename_tag(asked)
         except (TaxonomyError, NoteError, NotFoundError) as error:
             return {"said": str(error), "refused": True}
-        return {"said": _renamed(found, done=not asked.dry_run), "refused": False}
+        back = found.model_dump(include={"old", "new", "accepted", "renamed"}) if found.accepted else None
+        return {"said": _renamed(found, done=not asked.dry_run), "refused": False, "back": back}
+
+    @app.post("/ops/review/rename/undo", include_in_schema=False)
+    def undo_rename(done: RenameTakenBack) -> WaitAgain:
+        """Take back a rename that accepted a proposal."""
+        return tags.undo_rename(done)
 
 
 def _renamed(found: TagRenamed, *, done: bool) -> str:

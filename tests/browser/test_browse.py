@@ -25,6 +25,7 @@ def test_a_note_in_a_folder_is_reached_by_keyboard_alone(large, open_page):
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**/notes/**")
+    assert page.locator("nav.site [aria-current]").inner_text() == "Browse"
 
 
 def test_slash_searches_within_what_is_shown(large, open_page):

@@ -420,6 +420,17 @@ def test_a_page_that_is_open_shows_the_note_as_it_is_saved_and_keeps_the_mark(re
     page.wait_for_function("[...CSS.highlights.get('passage')][0].toString().includes('just now')")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_passage_is_marked_by_a_tint_that_lets_the_page_through(reading, open_page, scheme):
+    page = open_page(*reading, color_scheme=scheme)
+    page.goto(f"/notes/Long.md#L{LINE + 2}")
+    page.wait_for_function("CSS.highlights.has('passage')")
+    colour = page.evaluate(
+        "getComputedStyle(document.documentElement, '::highlight(passage)').backgroundColor"
+    )
+    assert 0.2 < float(colour.rstrip(")").rpartition("/")[2]) <= 0.5
+
+
 @pytest.mark.parametrize("look", SHOWN)
 @pytest.mark.usefixtures("programs")
 def test_the_page_is_accessible_and_fits(reading, open_page, axe, screenshots, look):

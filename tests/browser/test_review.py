@@ -67,6 +67,29 @@ def test_proposals_are_decided_and_taken_back_by_keyboard_alone(review):
     page.locator("[data-badge=Review]", has_text=str(before)).wait_for()
 
 
+def test_after_a_decision_the_next_proposal_is_current_and_j_skips_none(review):
+    _, page = review
+    keys = keys_of(page)
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    assert focused(page) == keys[1]
+    page.keyboard.press("j")
+    assert focused(page) == keys[1]
+    gone(page, keys[0])
+    page.keyboard.press("j")
+    assert focused(page) == keys[2]
+    page.locator(f"[data-key='{keys[2]}']").get_by_role("button", name="Accept").click()
+    assert focused(page) == keys[3]
+    gone(page, keys[2])
+    page.keyboard.press("j")
+    assert focused(page) == keys[3]
+    page.keyboard.press("k")
+    assert focused(page) == keys[1]
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert focused(page) == keys[4]
+
+
 def test_all_tags_of_a_note_are_decided_at_once(review):
     stage, page = review
     note = page.locator("article").filter(has=page.get_by_role("button", name="Accept all")).first
@@ -95,7 +118,9 @@ def test_what_a_filter_shows_is_decided_at_once_and_nothing_else(review):
     page.get_by_role("button", name="Cancel").click()
     assert states_of(stage) == before
     page.get_by_role("button", name="Reject all season/winter").click()
-    page.get_by_role("dialog").get_by_role("button", name="Reject all season/winter").click()
+    confirm = page.get_by_role("dialog").get_by_role("button", name="Reject all season/winter")
+    assert confirm.get_attribute("class") == "danger"
+    confirm.click()
     page.get_by_text("No proposal is like that.").wait_for()
     with closing(Proposals(stage.state)) as proposals:
         left = [one for one in proposals.of_state(None, "waiting") if one.tag == "season/winter"]
@@ -125,7 +150,7 @@ def test_a_tag_that_is_in_its_note_already_is_taken_out_of_it_again(review):
     assert states_of(stage)[key] == "waiting"
 
 
-def test_undoing_a_written_tag_says_first_that_others_may_leave_the_note_with_it(review):
+def test_undoing_a_written_tag_says_first_which_others_leave_the_note_with_it(review):
     stage, page = review
     note = page.locator("article").filter(has=page.get_by_role("button", name="Accept all")).first
     keys = keys_of(note)
@@ -136,13 +161,44 @@ def test_undoing_a_written_tag_says_first_that_others_may_leave_the_note_with_it
         page.goto("/ops/review?state=applied")
         page.locator(f"[data-key='{keys[0]}']").get_by_role("button", name="Undo").click()
         asked = page.get_by_role("dialog")
-        assert "written into the note together with it" in asked.inner_text()
+        assert "season/winter, written into the note together with it, leaves it, too" in asked.inner_text()
         asked.get_by_role("button", name="Cancel").click()
         assert states_of(stage)[keys[0]] == "applied"
         page.locator(f"[data-key='{keys[0]}']").get_by_role("button", name="Undo").click()
         asked.get_by_role("button", name="Undo").click()
         page.get_by_text("Waits again").wait_for()
     assert {states_of(stage)[key] for key in keys} == {"waiting"}
+
+
+def test_a_written_tag_says_when_it_was_written_and_undoing_it_names_no_other(review):
+    stage, page = review
+    key, other, *_ = keys_of(
+        page.locator("article").filter(has=page.get_by_role("button", name="Accept all"))
+    )
+    with closing(Proposals(stage.state)) as proposals:
+        proposals.settle([key], "applied", now_iso())
+        proposals.settle([other], "applied", "2026-01-02T03:04:05.000+00:00")
+    page.goto("/ops/review?state=applied")
+    row = page.locator(f"[data-key='{key}']")
+    assert "written now" in row.inner_text()
+    written = page.locator(f"[data-key='{other}'] time").get_attribute("datetime")
+    assert written == "2026-01-02T03:04:05.000+00:00"
+    row.get_by_role("button", name="Undo").click()
+    assert "It waits again." in page.get_by_role("dialog").inner_text()
+
+
+def test_where_nothing_waits_a_button_has_tags_proposed_for_notes_without_any(review):
+    stage, page = review
+    with closing(Proposals(stage.state)) as proposals:
+        waiting = [one.id for one in proposals.of_state(None, "waiting", "addition")]
+        proposals.decide(waiting, "rejected", now_iso())
+    page.reload()
+    button = page.get_by_role("button", name="Propose tags for notes without tags")
+    button.click()
+    page.locator("#toast.bad", has_text="notes has no vocabulary").wait_for()
+    (stage.resources.root / "_taxonomy.md").write_text("# Tags\n\n- soil: earth\n- bread: baked\n")
+    button.click()
+    page.locator("#toast:not(.bad)", has_text="Tags are being proposed for 1 note").wait_for()
 
 
 def test_a_rejected_proposal_can_wait_again_from_its_own_list(review):
@@ -233,29 +289,40 @@ def test_a_tag_leads_to_all_its_proposals_and_they_are_accepted_at_once(review):
     keys = keys_of(page)
     assert len(keys) > 10
     page.get_by_role("button", name="Accept all area/garden").click()
-    page.get_by_role("dialog").get_by_role("button", name="Accept all area/garden").click()
+    confirm = page.get_by_role("dialog").get_by_role("button", name="Accept all area/garden")
+    assert confirm.get_attribute("class") == "primary"
+    confirm.click()
     page.get_by_text("No proposal is like that.").wait_for()
     assert states_of(stage) == before | dict.fromkeys(keys, "accepted")
 
 
-def test_the_buttons_of_a_row_are_quiet_until_it_is_chosen_and_nothing_moves(review):
+def test_the_buttons_of_a_row_are_seen_always_stronger_once_it_is_chosen_and_nothing_moves(review):
     _, page = review
     row = page.locator(".proposal").nth(2)
     button, size = row.get_by_role("button", name="Accept"), "one => [one.offsetTop, one.offsetHeight]"
-    before = row.evaluate(size)
-    assert button.evaluate("one => getComputedStyle(one).opacity") == "0"
+    text = "one => getComputedStyle(one).color"
+    before, quiet, strong = row.evaluate(size), button.evaluate(text), page.locator("h1").evaluate(text)
+    assert button.evaluate("one => getComputedStyle(one).opacity") == "1"
+    assert quiet == page.locator(".lead").evaluate(text)
     row.hover()
-    assert button.evaluate("one => getComputedStyle(one).opacity") == "1"
+    assert button.evaluate(text) == strong != quiet
     page.mouse.move(0, 0)
+    assert button.evaluate(text) == quiet
     row.focus()
-    assert button.evaluate("one => getComputedStyle(one).opacity") == "1"
+    assert button.evaluate(text) == strong
     assert row.evaluate(size) == before
     assert page.locator("article.review").first.bounding_box()["width"] <= 46 * 16
     assert page.locator("main button.primary:visible").count() == 1
 
 
-def test_a_tag_that_is_only_proposed_is_accepted_under_another_name(review):
+def test_a_tag_that_is_only_proposed_is_accepted_under_another_name_and_that_is_taken_back_at_once(review):
     stage, page = review
+
+    def waiting():
+        with closing(Proposals(stage.state)) as proposals:
+            return {one.id: one.tag for one in proposals.of_state(None, "waiting", "addition")}
+
+    all_before = waiting()
     row = page.locator(".proposal", has_text="season/winter").first
     key = int(row.get_attribute("data-key"))
     row.focus()
@@ -277,6 +344,10 @@ def test_a_tag_that_is_only_proposed_is_accepted_under_another_name(review):
             for one in proposals.of_state(None, "waiting")
             if one.tag == "season/winter" and one.domain == renamed.domain
         ]
+    with working(stage.settings):
+        page.locator("#toast").get_by_role("button", name="Undo").click()
+        page.locator("#toast", has_text="Waits again: season/winter").wait_for()
+    assert waiting() == all_before
 
 
 def test_a_tag_that_notes_have_is_renamed_in_them_in_the_vocabulary_and_in_proposals(review):

@@ -7,7 +7,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from service.usecases.maintenance import index_once
 from tests.browser.test_ops import LOOKS, PHONE, RULES, SHOWN
+from tests.pipelines.documents.pdf_files import FONT, page_with, written
+from tests.pipelines.documents.pdf_files import words as words_of
 
 STATES = {
     "start": "/",
@@ -360,6 +363,17 @@ def test_without_javascript_the_form_answers(large, open_page):
     page.wait_for_url(re.compile(r"\?q=compost$"))
 
 
+def test_what_can_be_done_with_a_hit_is_seen_always_and_stronger_once_it_is_looked_at(page):
+    page.goto("/?q=soil")
+    hit = page.locator("#found ol > li").nth(1)
+    link, text = hit.get_by_role("link", name="Details"), "one => getComputedStyle(one).color"
+    quiet = page.locator(".facts").first.evaluate(text)
+    assert link.evaluate("one => getComputedStyle(one).opacity") == "1"
+    assert link.evaluate(text) == quiet
+    hit.hover()
+    assert link.evaluate(text) == page.locator("body").evaluate(text) != quiet
+
+
 def test_a_phone_shows_every_state_without_overflow_while_one_types(large, open_page):
     page = open_page(*large, viewport=PHONE, has_touch=True)
     page.goto("/")
@@ -382,3 +396,33 @@ def test_every_state_is_accessible(look, large, open_page, axe, screenshots):
     page.goto("/?q=soil")
     page.get_by_role("button", name="Keys and syntax").click()
     page.screenshot(path=screenshots / f"search-help-{look}.png")
+
+
+def test_a_pdf_is_opened_from_a_hit_at_the_page_of_its_passage(small, open_page):
+    stage, address = small
+    pages = [b"The first page is about bees.", b"The second page tells of quinces and medlars."]
+    font, kids = len(pages) * 2 + 3, b" ".join(b"%d 0 R" % (3 + 2 * at) for at in range(len(pages)))
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(pages)),
+    ]
+    for at, text in enumerate(pages):
+        objects += [page_with(4 + 2 * at, font), words_of(text)]
+    (stage.resources.root / "Soils/Orchard.pdf").write_bytes(written(*objects, FONT))
+    domains = stage.resources.root / "_domains.yaml"
+    domains.write_text(domains.read_text().replace("legacy: true", "legacy: true\n  formats: [md, pdf]"))
+    index_once(stage.resources, lambda *_: None)
+    page = open_page(stage, address)
+    page.goto("/?q=quinces+medlars")
+    hit = page.locator("#found h2 .hit", has_text="Orchard")
+    hit.click()
+    page.wait_for_url("**/notes/Soils/Orchard.pdf#L*")
+    link = page.locator("#open-file[href$='#page=2']")
+    link.wait_for()
+    file = page.request.get(link.get_attribute("href").partition("#")[0])
+    assert (file.status, file.headers["content-type"]) == (200, "application/pdf")
+    assert file.headers["content-disposition"].startswith("inline")
+    assert file.body().startswith(b"%PDF-")
+    with page.context.expect_page() as opened:
+        link.click(modifiers=["ControlOrMeta"])
+    opened.value.wait_for_url("**/files/Soils/Orchard.pdf#page=2")

@@ -10,15 +10,21 @@ const holderOf = (element) => element.closest("[data-ids]");
 const idsOf = (holder) => holder.dataset.ids.split(",").map(Number);
 const rowOf = (id) => document.querySelector(`.proposal[data-key="${id}"]`);
 const decisions = []; // what `u` takes back, the last one first
+let arrived = null; // the row that became the current one by a decision, and not by a key
 
 function focus(row) {
   row?.focus();
   row?.scrollIntoView({ block: "nearest" });
 }
 
+// A decision goes on to the next proposal by itself. `j` after it means that one, too, so that none is skipped.
 function move(step) {
   const all = rows();
-  const at = all.indexOf(current());
+  const row = current();
+  const at = all.indexOf(row);
+  const isThere = step > 0 && row && row.dataset.key === arrived;
+  arrived = null;
+  if (isThere) return focus(row);
   focus(all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, at + step))]);
 }
 
@@ -29,6 +35,7 @@ async function decide(holder, how) {
   const before = rows();
   for (const row of decided) row.classList.add("decided"); // at once: the next key belongs to the next proposal
   focus(before.slice(before.indexOf(decided.at(-1))).find((row) => !decided.includes(row)) ?? rows().at(-1));
+  arrived = current()?.dataset.key;
   const decision = { ids, name: holder.dataset.name, sent: send("/proposals/decide", { [how]: ids }) };
   decisions.push(decision); // at once: the next key may be `u`
   try {
@@ -38,6 +45,7 @@ async function decide(holder, how) {
     drop(decision);
     for (const row of decided) row.classList.remove("decided");
     focus(decided[0]);
+    arrived = null;
     tell(error.message, { bad: true });
   }
   await refresh();
@@ -53,7 +61,9 @@ async function undo(decision) {
   tell(`Taking back: ${decision.name}`);
   try {
     await decision.sent;
-    const { problems } = await send("/proposals/undo", { ids: decision.ids });
+    const { problems } = await (decision.renamed
+      ? send("/ops/review/rename/undo", decision.renamed)
+      : send("/proposals/undo", { ids: decision.ids }));
     if (problems.length) tell(problems.join("; "), { bad: true });
     else tell(`Waits again: ${decision.name}`);
   } catch (error) {
@@ -61,6 +71,7 @@ async function undo(decision) {
   }
   await refresh();
   focus(rowOf(decision.ids[0]));
+  arrived = null;
 }
 
 // A tag under another name: the service says what would happen before it does.
@@ -108,12 +119,14 @@ async function preview() {
 
 dialog.addEventListener("close", async () => {
   clearTimeout(pausing);
-  const { proposal } = renaming;
+  const { proposal, domain, old } = renaming;
   if (dialog.returnValue === "yes") {
-    tell(`Renaming ${renaming.old} …`);
+    tell(`Renaming ${old} …`);
     try {
       const answer = await send("/ops/review/rename", { ...renaming, new: newName.value.trim() });
-      tell(answer.said, { bad: answer.refused });
+      const decision = answer.back && { ids: [answer.back.accepted], name: old, renamed: { domain, ...answer.back } };
+      if (decision) decisions.push(decision);
+      tell(answer.said, { bad: answer.refused, undo: decision && (() => undo(decision)) });
     } catch (error) {
       tell(error.message, { bad: true });
     }

@@ -168,7 +168,9 @@ export function ask(button) {
   const dialog = $("#confirm");
   $("#question").textContent = button.dataset.ask;
   $("#consequence").textContent = button.dataset.consequence;
-  $("button[value=yes]", dialog).textContent = button.textContent.trim();
+  const yes = $("button[value=yes]", dialog);
+  yes.textContent = button.textContent.trim();
+  yes.className = button.classList.contains("primary") ? "primary" : "danger";
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
@@ -181,8 +183,9 @@ async function act(button) {
   if (button.dataset.ask && !(await ask(button))) return;
   button.ariaBusy = "true";
   try {
-    await send(post, sent);
-    if (done) tell(done);
+    const answer = await send(post, sent);
+    if (answer?.said) tell(answer.said, { bad: answer.refused });
+    else if (done) tell(done);
     if (selected) for (const box of $$("input[name=chosen]:checked")) box.checked = false;
   } catch (error) {
     tell(error.message, { bad: true });

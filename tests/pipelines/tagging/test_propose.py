@@ -15,6 +15,7 @@ from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
 from tests.pipelines.conftest import MAX_BYTES
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+TAGGED = "---\ntags: [Soil]\n---\nThe garden soil in winter again."
 GOOD = Answer([("soil", 0.9), ("compost", 0.4), ("made-up", 1.0)])
 
 
@@ -198,7 +199,8 @@ def test_what_the_operator_rejected_is_not_proposed_again(tagging, context):
     [
         ("The garden.", [], "no tag of the vocabulary surely fits it"),
         ("The garden.", [("made-up", 1.0)], "no tag of the vocabulary surely fits it"),
-        ("---\ntags: [soil]\n---\nThe garden.", [("soil", 0.9)], "it already has what fits: soil"),
+        (TAGGED, [("soil", 0.9)], "it already has the tags that fit: soil"),
+        (TAGGED, [], "it already has soil, and no other tag of the vocabulary surely fits it"),
         ("The garden.", [("soil", 0.9)], None),
     ],
 )
@@ -220,6 +222,10 @@ def test_without_a_key_the_local_proposer_learns_from_the_vault(tagging, context
     tagging.note("new.md", "The garden soil in winter again.")
     assert work(context) == {"proposed": 1}
     assert tagging.states("new.md") == {"soil": "waiting"}
+    tagging.note("tagged.md", TAGGED)
+    assert work(context) == {"nothing": 1}
+    why = "it already has soil, and no other tag of the vocabulary surely fits it"
+    assert tagging.proposals.without("vault") == {"tagged.md": why}
 
 
 def test_a_note_that_changed_since_it_was_indexed_is_left_for_later(tagging, context, api):

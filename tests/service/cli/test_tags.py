@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
+from pipelines.errors import NoteNotFoundError
 from service.cli.main import app
 
 NOTHING = ["nothing was proposed for c.md: no tag surely fits it", "nor for 2 more notes"]
@@ -44,6 +47,30 @@ def test_a_note_is_listed_once_with_all_the_tags_that_wait_for_it(monkeypatch):
         *NOTHING,
         "2 tags wait for notes that no domain of _domains.yaml contains, until one does again",
     ]
+
+
+class Asking:
+    """A service that proposes tags for two notes, and knows no other."""
+
+    root = Path("/vault")
+
+    def call(self, _method, _address, path=None, **_):
+        if path in ("a.md", "b.md"):
+            return {"paths": [path], "problems": ["the vocabulary is short"]}
+        if path is None:
+            return {"results": []}
+        raise NoteNotFoundError(f"{path}: there is no such file", {"state": "no file", "path": path})
+
+
+def test_tags_are_proposed_for_several_notes_and_one_that_is_unknown_fails_alone(monkeypatch):
+    monkeypatch.setattr("service.cli.tags.need_service", lambda _: Asking())
+    done = CliRunner().invoke(app, ["tags", "propose", "a.md", "folder/none.md", "b.md"])
+    assert done.stdout.splitlines() == [
+        "proposals requested for 2 notes; `everindex tags list` shows them",
+        "the vocabulary is short",
+    ]
+    assert "folder/none.md" in done.stderr
+    assert done.exit_code == 1
 
 
 class Reviewing:

@@ -141,7 +141,9 @@ def test_filters_without_a_question_list_the_notes_that_pass_the_newest_first(br
 def test_in_an_empty_vault_the_page_says_how_to_begin(vault, tmp_path, tiny_model):
     empty = signed_in(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     assert "There is no note in this vault yet" in shown(empty, "/")
-    assert "run <code>everindex tags propose --all-untagged</code>" in shown(empty, "/ops/review")
+    review = shown(empty, "/ops/review")
+    assert "<code>everindex tags propose --all-untagged</code>" in review
+    assert 'data-post="/ops/review/propose"' in review
 
 
 def test_a_filter_that_narrows_down_keeps_the_question_and_the_filters_in_use(browser):
