@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.usecases.text import (
+    REFINING,
     as_phrase,
     as_sum,
     counted,
@@ -267,7 +268,7 @@ def print_status(
         passages = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{passages} not searched by meaning yet{eta}")
     elif facts.get("refining"):
-        console.print("until all vectors are prepared, close notes may change places in answers")
+        console.print(REFINING)
     _print_methods(
         console, {slug: one["methods"] for slug, one in facts["domains"].items() if one.get("methods")}
     )

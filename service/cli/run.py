@@ -355,7 +355,8 @@ def open_on_phone(service: Service) -> None:
                 _show_code(f"http://{host}:{service.port}/open/{event['code']}")
             elif "signed_in" in event:
                 out.say(
-                    "A phone is signed in; the code is used up. Ctrl-C signs it out and closes the address."
+                    "A phone is signed in, and the code is used up. It stays signed in until Ctrl-C, or until it asks"
+                    f" for no page in {event['signed_in']}; then the address is closed."
                 )
             else:
                 out.say(f"Closed: {event['over']}.")

@@ -188,6 +188,13 @@ def _vanished_because(resources: Resources, cache: SqliteCache, slug: str, path:
     return "its file is gone, so no answer has it; the index forgets it within a minute while Everindex runs"
 
 
+_NOT_SEEN = (
+    "no indexed note that you see has this path: it is misspelt, new, ignored or private; `everindex why` tells the"
+    " vault's owner which"
+)
+"""One reason for every path that an asker does not see, so that it says nothing about a file."""
+
+
 def paused_because(resources: Resources, slug: str) -> str | None:
     """Say since when a domain's notes wait for an operator, or return None."""
     paused = resources.state().decisions.paused_since(slug)
@@ -786,7 +793,7 @@ class View:
         registry = self.resources.registry()
         key, root = files.note_key(path), self.resources.root
         if not self.audience.sees_all and not self.audience.named([key]):
-            return nothing_at(key, registry)
+            return {**nothing_at(key, registry), "reason": _NOT_SEEN}
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, root, registry, rules_of(root, registry), caches)
         return explained(self.resources, caches, known, is_owner=self.audience.sees_all)

@@ -8,6 +8,10 @@ from datetime import datetime
 from typing import Any
 
 
+REFINING = "sentences are still being read for meaning, so close notes may change places"
+"""What is still going on when every note can be found and its passages have vectors, but not all sentences have."""
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a count with its noun: `1 note`, `1,200 notes`. `many` where the plural is not the noun with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
