@@ -276,8 +276,8 @@ def print_status(
     _print_warned(console, facts)
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
-    if others := facts.get("other_files"):
-        console.print(not_asked_for(others), soft_wrap=True)
+    for line in not_asked_for(facts.get("other_files", {}), facts.get("to_index_other_files", [])):
+        console.print(Text(line), soft_wrap=True)
     if (watcher := facts["watcher"]) and not behind:
         console.print(_watcher_line(watcher))
     for problem in facts["problems"]:

@@ -172,8 +172,8 @@ def print_findable(health: dict[str, Any], service: Service) -> None:
         out.print(Text(count, "green"), "Save another, and it will be too.")
     elif not damaged:
         out.print("No note is findable yet. Save one, and it will be.")
-    if others := health["other_files"]:
-        out.print(not_asked_for(others), soft_wrap=True)
+    for line in not_asked_for(health["other_files"], health.get("to_index_other_files", [])):
+        out.say(line)
     chosen = vault_choice(service)
     if parked:
         why = f"`{this_command()} status{chosen}` says why."

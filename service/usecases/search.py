@@ -796,4 +796,6 @@ class View:
             return {**nothing_at(key, registry), "reason": _NOT_SEEN}
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, root, registry, rules_of(root, registry), caches)
+        if not self.audience.sees_all:
+            known.pop("cure", None)  # it names the vault's folder, and is for the owner to do
         return explained(self.resources, caches, known, is_owner=self.audience.sees_all)

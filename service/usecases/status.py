@@ -24,7 +24,7 @@ from pipelines.cache.passages import ChunkRow, NodeRow
 from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
 from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import last_comparison
-from pipelines.indexing.status import domain_status
+from pipelines.indexing.status import domain_status, how_to_index
 from pipelines.model import ChunkSettings, Domain
 from pipelines.state.health import Process
 from pipelines.state.jobs import History
@@ -342,6 +342,9 @@ def describe_health(
         refused_messages=asdict(refused.value if refused else RefusedMessages()),
         problems=problems,
         other_files=added(compared.others.values()) if compared else {},
+        to_index_other_files=how_to_index(resources.root, resources.registry(), compared.others)
+        if compared and any(compared.others.values())
+        else [],
         shared_ids=dict(islice(shared.items(), MOST_SHARED_IDS)),
     )
 

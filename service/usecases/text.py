@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-
 REFINING = "sentences are still being read for meaning, so close notes may change places"
 """What is still going on when every note can be found and its passages have vectors, but not all sentences have."""
 
@@ -30,12 +29,15 @@ def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
-def not_asked_for(counts: Mapping[str, int]) -> str:
-    """Say which files could be indexed, by format, and how; counts as `by_format` takes them."""
-    return (
-        f"{counted(sum(counts.values()), 'other file')} could be indexed: {by_format(counts)} (add the format to"
-        " `formats:` of the domain in _domains.yaml; `everindex init` writes that file if there is none)"
-    )
+def not_asked_for(counts: Mapping[str, int], how: Sequence[str]) -> list[str]:
+    """Return lines that say which files could be indexed, by format, and how.
+
+    `counts` as `by_format` takes them, `how` from `pipelines.indexing.status.how_to_index`.
+    """
+    if not counts:
+        return []
+    files = counted(sum(counts.values()), "other file")
+    return [f"{files} could be indexed: {by_format(counts)}", *(f"  {one}" for one in how)]
 
 
 _NAMED = 5

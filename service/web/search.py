@@ -175,6 +175,15 @@ def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
     return Markup().join([*parts, escape(text[at:])])
 
 
+def with_code(text: str) -> Markup:
+    """Return a message as HTML, with `<code>` for what is between backticks; everything else is escaped."""
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
+        for at, part in enumerate(parts)
+    )
+
+
 def make_templates(root: Path) -> Environment:
     """Return the templates of a vault's pages."""
     templates = Environment(
@@ -185,6 +194,7 @@ def make_templates(root: Path) -> Environment:
     )
     templates.filters["mark"] = mark
     templates.filters["as_sum"] = as_sum
+    templates.filters["code"] = with_code
     templates.filters["quote"] = quote
     templates.globals["refining"] = REFINING
     templates.globals["static"] = static_address

@@ -7,8 +7,8 @@ import io
 import pytest
 
 from service.cli.console import Terminal
-from service.usecases.text import REFINING
 from service.cli.render import line_of, print_communities, print_links, print_search, print_status, section_of
+from service.usecases.text import REFINING
 
 HIT = {
     "title": "Soil",

@@ -20,9 +20,9 @@ from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
 from service.usecases.audience import Audience
-from service.usecases.text import REFINING
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
+from service.usecases.text import REFINING
 from workers.resources import Resources
 
 PORT = 8751
