@@ -25,6 +25,10 @@ _CURES = {
     IgnoreRules.BY_OBSIDIAN: "take it off Obsidian's list: Settings, Files and links, Excluded files",
 }
 """What lets a path in again, by the beginning of the rule that ignores it."""
+_NOT_SEEN = (
+    "no indexed note that you see has this path: it is misspelt, new, ignored or private; `everindex why` tells the"
+    " vault's owner which"
+)
 _UNSEEN = "it was not read yet; `everindex index` indexes it now"
 
 
@@ -133,6 +137,11 @@ def nothing_at(key: str, registry: Registry) -> dict[str, Any]:
     }
 
 
+def nothing_seen_at(key: str, registry: Registry) -> dict[str, Any]:
+    """Return the same state and reason for every path that an asker does not see: they say nothing about a file."""
+    return nothing_at(key, registry) | {"reason": _NOT_SEEN}
+
+
 def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
     """Return the line of a rule file that decides, and the reason with it; nothing for a rule of another kind."""
     if found is None or found[0] != file:
@@ -178,9 +187,7 @@ def how_to_index(root: Path, registry: Registry, wanted: Mapping[str, Collection
             present = registry.formats if domain.formats is None else domain.formats
             whole = ", ".join(name for name in NAMES if name in {*present, *names})
             how = "add the line" if domain.formats is None else "change the line `formats:` to"
-            cures.append(
-                f"in {DOMAINS_FILE}, below `{slug}:`, {how} `formats: [{whole}]`, which is the full list"
-            )
+            cures.append(f"in {DOMAINS_FILE}, below `{slug}:`, {how} `formats: [{whole}]`, the full list")
     return cures
 
 

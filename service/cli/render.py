@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from service.usecases.text import (
     as_phrase,
     as_sum,
     counted,
+    named_so,
     nearest_first,
     not_asked_for,
     sharing,
@@ -72,6 +74,9 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
     console.print(Text(about(answer, len(shown)), "dim"), soft_wrap=True)
     if meant := answer.get("did_you_mean"):  # a service that was started before an upgrade says nothing of it
         console.print(Text(f"did you mean: {meant}", "yellow"), soft_wrap=True)
+    for file in answer.get("unindexed", ()):  # likewise
+        line = f"{named_so(file)} (`everindex why {shlex.quote(file['path'])}`)"
+        console.print(Text(line, "yellow"), soft_wrap=True)
     for slug, reason in answer["index"]["failed"].items():
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"), soft_wrap=True)
 

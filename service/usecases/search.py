@@ -29,7 +29,7 @@ from pipelines.errors import (
 )
 from pipelines.filters import require_no_question
 from pipelines.indexing.reconcile import rules_of
-from pipelines.indexing.status import nothing_at, why
+from pipelines.indexing.status import nothing_seen_at, why
 from pipelines.model import Domain
 from pipelines.question import Question
 from pipelines.search.ablation import Way, as_it_is
@@ -85,6 +85,7 @@ from service.usecases.status import (
     without_counts,
 )
 from service.usecases.text import moment, sharing
+from service.usecases.unindexed import files_called
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -186,13 +187,6 @@ def _vanished_because(resources: Resources, cache: SqliteCache, slug: str, path:
             " Everindex runs"
         )
     return "its file is gone, so no answer has it; the index forgets it within a minute while Everindex runs"
-
-
-_NOT_SEEN = (
-    "no indexed note that you see has this path: it is misspelt, new, ignored or private; `everindex why` tells the"
-    " vault's owner which"
-)
-"""One reason for every path that an asker does not see, so that it says nothing about a file."""
 
 
 def paused_because(resources: Resources, slug: str) -> str | None:
@@ -612,6 +606,7 @@ class View:
             reason=None if page.ranked.found else why_nothing(page.ranked),
             not_reranked=why_not_reranked(page),
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
+            unindexed=[] if page.answers or offset else files_called(self, question),
         )
 
     @stage("excerpts")
@@ -793,7 +788,7 @@ class View:
         registry = self.resources.registry()
         key, root = files.note_key(path), self.resources.root
         if not self.audience.sees_all and not self.audience.named([key]):
-            return {**nothing_at(key, registry), "reason": _NOT_SEEN}
+            return nothing_seen_at(key, registry)
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, root, registry, rules_of(root, registry), caches)
         if not self.audience.sees_all:

@@ -40,6 +40,12 @@ def not_asked_for(counts: Mapping[str, int], how: Sequence[str]) -> list[str]:
     return [f"{files} could be indexed: {by_format(counts)}", *(f"  {one}" for one in how)]
 
 
+def named_so(file: Mapping[str, Any]) -> str:
+    """Say that a file which has the words of a question in its name is not indexed, and why."""
+    reason = f": {file['reason']}" if file["reason"] else ""
+    return f"{file['path']} is called so, but is {file['state']}{reason}"
+
+
 _NAMED = 5
 
 

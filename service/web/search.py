@@ -53,7 +53,7 @@ from service.usecases.browsing import SUGGESTED, Browsing, list_notes
 from service.usecases.links import Links, Traversal
 from service.usecases.search import View
 from service.usecases.status import count_notes
-from service.usecases.text import REFINING, as_sum
+from service.usecases.text import REFINING, as_sum, named_so
 from service.usecases.titles import TitleSearch
 
 # The routes that sign a browser in and out.
@@ -196,6 +196,7 @@ def make_templates(root: Path) -> Environment:
     templates.filters["as_sum"] = as_sum
     templates.filters["code"] = with_code
     templates.filters["quote"] = quote
+    templates.globals["named_so"] = lambda file: named_so(file.model_dump())
     templates.globals["refining"] = REFINING
     templates.globals["static"] = static_address
     templates.globals["obsidian"] = lambda path: open_link(root, path) if is_vault(root) else None

@@ -190,7 +190,7 @@ def test_the_line_itself_may_be_given_to_be_taken_back(vault, displaced):
 def test_where_no_line_or_several_name_a_path_the_lines_are_listed_and_stay(vault, displaced):
     text = "# mine\nDrafts/**\n**/Drafts\nDra*/\n"
     (vault / IGNORE_FILE).write_text(text)
-    with pytest.raises(NotFoundError, match="several lines .* name Drafts: .*; give the one"):
+    with pytest.raises(NotFoundError, match=r"several lines .* name Drafts: .*; give the one"):
         stop_ignoring(vault, "Drafts", displaced)
     with pytest.raises(
         NotFoundError, match=r"exactly Drafts/a\.md; its lines are Drafts/\*\*, \*\*/Drafts, Dra\*/;"

@@ -156,7 +156,7 @@ def test_why_and_status_say_what_has_a_format_indexed_and_that_does_it(
         (vault / "_domains.yaml").write_text(domains)
     listed(everindex, settings)
     present = "md, csv" if "csv" in domains else "md, txt, canvas"
-    cure = f"in _domains.yaml, {below} `formats: [{present}, yaml]`, which is the full list"
+    cure = f"in _domains.yaml, {below} `formats: [{present}, yaml]`, the full list"
     if not domains:
         cure = f"`everindex init {vault}` writes a _domains.yaml with the formats of your files"
     reason = "r.yaml is ignored: its format is not indexed here (yaml)"
