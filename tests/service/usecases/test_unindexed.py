@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from click.testing import CliRunner
 
-from pipelines.filters import NO_FILTERS
+from pipelines.filters import parse_filters
 from pipelines.question import read_question
 from pipelines.vault.ignore import IGNORE_FILE
 from queue_config.settings import Settings
@@ -16,6 +16,7 @@ from service.cli.main import app
 from service.mcp.library import Library
 from service.mcp.schemas import Search
 from service.mcp.search import search
+from service.usecases.audience import agents
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
 from tests.service.web.test_ops_pages import shown, signed_in
@@ -26,8 +27,9 @@ FILES = {
     "Drafts/Quixotic zebra.md": "# Q\n\nA secret about marmalade.\n",
     "papers/Quagga anatomy 2025.pdf": "%PDF-1.4",
     "papers/quagga.png": "x",
-    "node_modules/quokka/quokka.md": "q",
+    "quokka.sync-conflict-1.md": "q",
     IGNORE_FILE: "Drafts/\n",
+    "_domains.yaml": "all: {legacy: true}\n",
 }
 
 
@@ -45,7 +47,7 @@ def settings(vault, tmp_path, tiny_model, monkeypatch):
 @pytest.fixture
 def named(settings):
     view = View(Resources(settings), wait_for_model=True)
-    return lambda typed: [one.path for one in view.search(read_question(typed, NO_FILTERS), 10).unindexed]
+    return lambda typed: [one.path for one in view.search(read_question(typed), 10).unindexed]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,16 @@ def test_a_file_that_is_not_indexed_is_named_by_the_words_of_the_question(named,
 
 @pytest.mark.parametrize(
     "typed",
-    ["a zebra in Rome", "the papers of 2025 by Darwin", "quokka", "the", "folder:Drafts", "%", "drafts"],
+    [
+        "a zebra in Rome",
+        "the papers of 2025 by Darwin",
+        "quokka sync conflict",
+        "domains",
+        "the",
+        "folder:Drafts",
+        "%",
+        "drafts",
+    ],
 )
 def test_a_file_that_shares_little_with_the_question_or_is_no_note_by_design_is_not_named(named, typed):
     assert named(typed) == []
@@ -80,14 +91,16 @@ def test_a_file_is_not_named_where_a_note_answers_once_it_is_indexed_or_gone(nam
     assert named("quixotic zebra") == []  # before a comparison knows it
 
 
-def test_a_note_of_another_domain_is_not_called_unindexed(settings, vault, named):
+def test_notes_of_another_domain_of_that_name_do_not_hide_it(settings, vault):
     (vault / "_domains.yaml").write_text("all: {legacy: true}\nwork: {path: Work}\n")
-    (vault / "Work").mkdir()
-    (vault / "Work/Wombat.md").write_text("# Other\n\nNothing of the kind.\n")
+    for path in (*(f"Work/Wombat {number}.md" for number in range(30)), "Zoo/Wombat kept.md"):
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_text("Nothing of the kind.\n")
+    (vault / IGNORE_FILE).write_text("Zoo/\n")
     index_once(Resources(settings), lambda *_: None)
     view = View(Resources(settings), wait_for_model=True)
-    answer = view.search(read_question("wombat domain:all", NO_FILTERS), 10)
-    assert (answer.answers, answer.unindexed) == (0, [])
+    answer = view.search(read_question("wombat", parse_filters([("domain", "all")])), 10)
+    assert [one.path for one in answer.unindexed] == ["Zoo/Wombat kept.md"]
 
 
 def test_the_command_names_it_with_the_reason_and_the_command_that_says_what_to_do(settings):
@@ -110,7 +123,10 @@ def test_the_page_names_it_and_leads_to_its_state_and_what_to_do(settings, typed
 
 
 def test_an_agent_is_told_of_no_such_file(settings):
-    library = Library(View(Resources(settings), wait_for_model=True))
-    said = search(library, Search(query="quixotic zebra")).model_dump_json()
+    resources = Resources(settings)
+    view = View(resources, wait_for_model=True)
+    assert view.search(read_question("quixotic zebra"), 10).unindexed
+    assert view.seen_by(agents(resources)).search(read_question("quixotic zebra"), 10).unindexed == []
+    said = search(Library(view), Search(query="quixotic zebra")).model_dump_json()
     assert "Drafts" not in said
     assert "ignored" not in said
