@@ -187,7 +187,9 @@ def how_to_index(root: Path, registry: Registry, wanted: Mapping[str, Collection
             present = registry.formats if domain.formats is None else domain.formats
             whole = ", ".join(name for name in NAMES if name in {*present, *names})
             how = "add the line" if domain.formats is None else "change the line `formats:` to"
-            cures.append(f"in {DOMAINS_FILE}, below `{slug}:`, {how} `formats: [{whole}]`, the full list")
+            cures.append(
+                f"in {DOMAINS_FILE}, below `{slug}:`, {how} `formats: [{whole}]`; that line lists every format"
+            )
     return cures
 
 

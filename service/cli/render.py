@@ -75,7 +75,7 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
     if meant := answer.get("did_you_mean"):  # a service that was started before an upgrade says nothing of it
         console.print(Text(f"did you mean: {meant}", "yellow"), soft_wrap=True)
     for file in answer.get("unindexed", ()):  # likewise
-        line = f"{named_so(file)} (`everindex why {shlex.quote(file['path'])}`)"
+        line = f"{named_so(file)}; `everindex why {shlex.quote(file['path'])}` says what to do"
         console.print(Text(line, "yellow"), soft_wrap=True)
     for slug, reason in answer["index"]["failed"].items():
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"), soft_wrap=True)

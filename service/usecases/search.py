@@ -77,6 +77,7 @@ from service.usecases.status import (
     describe_health,
     describe_index,
     describe_note,
+    files_called,
     index_of,
     on_disk,
     record_ids,
@@ -85,7 +86,6 @@ from service.usecases.status import (
     without_counts,
 )
 from service.usecases.text import moment, sharing
-from service.usecases.unindexed import files_called
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -606,7 +606,9 @@ class View:
             reason=None if page.ranked.found else why_nothing(page.ranked),
             not_reranked=why_not_reranked(page),
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
-            unindexed=[] if page.answers or offset else files_called(self, question),
+            unindexed=[]
+            if page.answers or offset
+            else files_called(self.resources, self.audience, self.readers(), question),
         )
 
     @stage("excerpts")

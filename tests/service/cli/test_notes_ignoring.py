@@ -129,13 +129,13 @@ def test_why_says_what_lets_an_ignored_note_in_and_that_does_it(everindex, setti
 
 
 def test_undo_takes_the_line_itself_and_lists_the_lines_where_none_names_the_path(everindex, vault):
-    (vault / ".everindexignore").write_text("Drafts/**\n*.tmp\n")
+    (vault / ".everindexignore").write_text("Drafts/**\n*.tmp\n/Old/\n")
     refused = CliRunner().invoke(
         app, ["ignore", "--undo", "Draft", "--vault", str(vault), "--state", str(vault.parent / "state")]
     )
     assert refused.exit_code != 0
-    assert "its lines are Drafts/**, *.tmp" in str(refused.exception)
-    for name in ("Drafts/", "*.tmp"):
+    assert "its lines are Drafts/**, *.tmp, /Old/;" in str(refused.exception)
+    for name in ("Drafts/", "*.tmp", "/Old/"):
         assert everindex("ignore", "--undo", name).exit_code == 0
     assert not (vault / ".everindexignore").read_text()
 
@@ -156,7 +156,7 @@ def test_why_and_status_say_what_has_a_format_indexed_and_that_does_it(
         (vault / "_domains.yaml").write_text(domains)
     listed(everindex, settings)
     present = "md, csv" if "csv" in domains else "md, txt, canvas"
-    cure = f"in _domains.yaml, {below} `formats: [{present}, yaml]`, the full list"
+    cure = f"in _domains.yaml, {below} `formats: [{present}, yaml]`; that line lists every format"
     if not domains:
         cure = f"`everindex init {vault}` writes a _domains.yaml with the formats of your files"
     reason = "r.yaml is ignored: its format is not indexed here (yaml)"

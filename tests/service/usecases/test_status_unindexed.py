@@ -107,7 +107,7 @@ def test_the_command_names_it_with_the_reason_and_the_command_that_says_what_to_
     place = ["--vault", str(settings.vault), "--state", str(settings.state)]
     said = CliRunner().invoke(app, ["search", "quixotic zebra", *place], catch_exceptions=False).stdout
     line = "Drafts/Quixotic zebra.md is called so, but is ignored: .everindexignore:1: Drafts/"
-    assert f"{line} (`everindex why 'Drafts/Quixotic zebra.md'`)\n" in said
+    assert f"{line}; `everindex why 'Drafts/Quixotic zebra.md'` says what to do\n" in said
 
 
 @pytest.mark.parametrize("typed", ["quixotic zebra", '"quixotic zebra"'])
