@@ -17,6 +17,7 @@ from pipelines.sqlite import data_version, first, one, select, snapshot
 
 _OPENING_CHUNKS = 4  # the first ones may be nothing but a heading
 _OPENING = 4_000
+_WHOLE_STEM = 3  # letters of a stem that are compared as they are
 _CALLED = "EXISTS (SELECT 1 FROM json_each(?2) WHERE substr('/' || file.path, -length(value)) = value COLLATE NOCASE)"
 
 
@@ -117,6 +118,17 @@ class SqliteNotes:
             (name, json.dumps(_files_called(name))),
         )
         return [path for (path,) in found]
+
+    def files_without_note(self, words: Collection[str]) -> list[str]:
+        """Return the files of the vault whose names may have one of these stems, and that are no notes of this cache.
+
+        The notes of other caches are among them.
+        """
+        # A stem differs from its word at the end only.
+        begins = [word[:-1] if len(word) > _WHOLE_STEM else word for word in words]
+        has_one = " OR ".join(["instr(name, ?)"] * len(begins))
+        sql = f"SELECT path FROM vault_path WHERE ({has_one}) AND path NOT IN (SELECT path FROM vault_node)"
+        return [path for (path,) in select(self._con, sql, tuple(begins))]
 
     def record_ids(self, identity: str | None = None) -> list[tuple[str, str]]:
         """Return the id and the path of each record (YAML, JSON) that has one, or of those with this id, by path."""

@@ -9,16 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cache.ledger import LedgerRow, ParkedRow
-from pipelines.domains import Registry
+from pipelines.domains import DOMAINS_FILE, Registry
+from pipelines.formats import NAMES, format_of
 from pipelines.model import Counts
 from pipelines.state.state import EMBEDDING_SPEED, State
 from pipelines.store import Cache
 from pipelines.vault import files
 from pipelines.vault.atomic import file_bytes
-from pipelines.vault.ignore import IgnoreRules, Rule
+from pipelines.vault.ignore import IGNORE_FILE, IgnoreRules, Rule, is_of_other_format, path_named
 
 _NEXT = "a worker indexes it next; `everindex status` says if none runs"
 _NO_NOTE = "no note has this path, and no indexed note this title"
+_CURES = {
+    IgnoreRules.NO_DOMAIN: "give a domain in _domains.yaml its folder as `path:`, or one `legacy: true`",
+    IgnoreRules.BY_OBSIDIAN: "take it off Obsidian's list: Settings, Files and links, Excluded files",
+}
+"""What lets a path in again, by the beginning of the rule that ignores it."""
+_NOT_SEEN = (
+    "no indexed note that you see has this path: it is misspelt, new, ignored or private; `everindex why` tells the"
+    " vault's owner which"
+)
 _UNSEEN = "it was not read yet; `everindex index` indexes it now"
 
 
@@ -85,7 +95,10 @@ def why(
         has_notes = any(cache.ledger.paths_below(key.rstrip("/")) for cache in caches.values())
         found = answer | _of_no_note(root, raw, rules, has_notes=has_notes)
     elif rule := rules.for_file(raw):
-        found = answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))
+        found = answer | _of_ignored(rule, rules.rule_of(raw))
+        form = format_of(key)
+        if owner and form and is_of_other_format(rule):
+            (found["cure"],) = how_to_index(root, registry, {owner.slug: [form.name]})
     elif files.look(root, raw):
         found = answer | {"state": "pending", "reason": _UNSEEN}
     else:
@@ -124,6 +137,11 @@ def nothing_at(key: str, registry: Registry) -> dict[str, Any]:
     }
 
 
+def nothing_seen_at(key: str, registry: Registry) -> dict[str, Any]:
+    """Return the same state and reason for every path that an asker does not see: they say nothing about a file."""
+    return nothing_at(key, registry) | {"reason": _NOT_SEEN}
+
+
 def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
     """Return the line of a rule file that decides, and the reason with it; nothing for a rule of another kind."""
     if found is None or found[0] != file:
@@ -132,12 +150,55 @@ def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
     return {"reason": f"{file}:{rule['line']}: {rule['pattern']}", "rule": rule}
 
 
+def _of_ignored(reason: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
+    """Return the state of an ignored path, with the line that decides and what lets the path in again."""
+    state: dict[str, Any] = {"state": "ignored", "reason": reason} | _with_line(reason, found)
+    cure = _CURES.get(reason.partition(":")[0])
+    if found and "rule" in state:
+        cure = _without_line(*found)
+    return state | ({"cure": cure} if cure else {})
+
+
+def _without_line(file: str, rule: Rule) -> str:
+    """Say how a path is no longer ignored by a line of a rule file."""
+    folder, _, name = file.rpartition("/")
+    if name != IGNORE_FILE:
+        own = f"{folder}/{IGNORE_FILE}" if folder else IGNORE_FILE
+        return f"write `!{rule.pattern}` in {own}, which git does not read, and which overrides {file}"
+    named = path_named(rule.pattern)
+    if folder or named is None:
+        return f"delete line {rule.line} of {file}, or let it match less"
+    return f"`everindex ignore --undo {shlex.quote(named)}` removes that line"
+
+
+def how_to_index(root: Path, registry: Registry, wanted: Mapping[str, Collection[str]]) -> list[str]:
+    """Return what has files of further formats indexed: a line in `_domains.yaml` for each domain.
+
+    `wanted` are the formats by the slug of their domain. Without the file, it is the command that writes one.
+    """
+    if registry.source is None and registry.error is None:
+        return [
+            f"`everindex init {shlex.quote(str(root))}` writes a {DOMAINS_FILE} with the formats of your files"
+        ]
+    cures = []
+    for slug, names in wanted.items():
+        domain = registry.get(slug)
+        if domain and names:
+            present = registry.formats if domain.formats is None else domain.formats
+            whole = ", ".join(name for name in NAMES if name in {*present, *names})
+            how = "add the line" if domain.formats is None else "change the line `formats:` to"
+            cures.append(
+                f"in {DOMAINS_FILE}, below `{slug}:`, {how} `formats: [{whole}]`; that line lists every format"
+            )
+    return cures
+
+
 def _of_no_note(root: Path, raw: str, rules: IgnoreRules, *, has_notes: bool) -> dict[str, Any]:
     """Return the state and the reason of a path that is no note's; `has_notes`: notes below it are indexed."""
     if files.is_folder(root, raw):
         folder = raw.removeprefix(".").strip("/")  # the vault itself is "" and "."
         if rule := rules.for_folder(raw if folder else ""):
-            return {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(f"{raw}/_"))
+            return _of_ignored(rule, rules.rule_of(f"{raw}/_"))
         if folder and not has_notes:
             return {"state": "folder", "reason": "no note in it is indexed"}
         chosen = f" -f {shlex.quote(f'folder={raw}')}" if folder else ""

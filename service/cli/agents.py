@@ -35,7 +35,8 @@ from service.cli.options import (
 class AgentClient:
     """A program: its files of settings on Linux and macOS below the home folder, and the table of servers in them.
 
-    `kind` is what its entry says besides the command. The form is JSON, or TOML for a file that ends so.
+    `kind` is what its entry says besides the command. The form is JSON, or TOML for a file that ends so. `again` is
+    how the program comes to read the file.
     """
 
     name: str
@@ -44,10 +45,16 @@ class AgentClient:
     table: str
     macos: str | None = None
     kind: tuple[tuple[str, Any], ...] = ()
+    again: str = "restart"
 
     def path(self, home: Path) -> Path:
         """Return where the program keeps its servers."""
         return home / (self.macos if self.macos and sys.platform == "darwin" else self.file)
+
+    @property
+    def next_step(self) -> str:
+        """Return what to do once the entry is in the file."""
+        return f"Next: {self.again} {self.title}, then ask it to search your notes."
 
     def entry(self, command: str, arguments: list[str]) -> dict[str, Any]:
         """Return what the program needs to know of a server."""
@@ -77,6 +84,7 @@ class AgentClient:
 
 
 _TYPED = (("type", "stdio"),)
+_IN_A_TERMINAL = "start a new session of"
 
 CLIENTS = {
     one.name: one
@@ -88,7 +96,9 @@ CLIENTS = {
             "mcpServers",
             macos="Library/Application Support/Claude/claude_desktop_config.json",
         ),
-        AgentClient("claude-code", "Claude Code", ".claude.json", "mcpServers", kind=_TYPED),
+        AgentClient(
+            "claude-code", "Claude Code", ".claude.json", "mcpServers", kind=_TYPED, again=_IN_A_TERMINAL
+        ),
         AgentClient("cursor", "Cursor", ".cursor/mcp.json", "mcpServers"),
         AgentClient(
             "vscode",
@@ -99,8 +109,8 @@ CLIENTS = {
             kind=_TYPED,
         ),
         AgentClient("zed", "Zed", ".config/zed/settings.json", "context_servers"),
-        AgentClient("codex", "Codex", ".codex/config.toml", "mcp_servers"),
-        AgentClient("gemini", "Gemini CLI", ".gemini/settings.json", "mcpServers"),
+        AgentClient("codex", "Codex", ".codex/config.toml", "mcp_servers", again=_IN_A_TERMINAL),
+        AgentClient("gemini", "Gemini CLI", ".gemini/settings.json", "mcpServers", again=_IN_A_TERMINAL),
         AgentClient("windsurf", "Windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers"),
     )
 }
@@ -224,7 +234,9 @@ def _install(client: AgentClient, name: str, entry: dict[str, Any], *, write: bo
     if write:
         client.write(file, name, entry)
         out.say(f"{file}: {client.title} starts this command: {' '.join([entry['command'], *entry['args']])}")
+        out.say(client.next_step)
         return
     out.say(f"{client.title}: in {file}", "cyan")
     out.say(client.shown(name, entry))
+    out.say(client.next_step)
     out.print()

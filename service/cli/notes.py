@@ -234,8 +234,11 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
     if notes.find(place.root, place.identity) is None:
         raise not_there(place.root)
     key = notes.note_key(in_vault(place.root, path))
-    raw = notes.path_on_disk(place.root, key)
-    if notes.look(place.root, raw) is None and not notes.is_folder(place.root, raw):
+    is_line = undo and key.startswith("/")  # no path in the vault, but as lines are written
+    raw = key if is_line else notes.path_on_disk(place.root, key)
+    if is_line:
+        key = key.strip("/")
+    elif notes.look(place.root, raw) is None and not notes.is_folder(place.root, raw):
         client = client_of(given)
         same, _ = paths_called(client, key)
         if len(same) > 1:
@@ -249,7 +252,7 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
         so = (
             f"it is still ignored: {known['reason']}"
             if known["state"] == "ignored"
-            else "it is indexed again"
+            else f"{'what it ignored' if known['state'] == 'unknown' else 'it'} is indexed again"
         )
         out.say(f"{notes.note_key(line)} was removed from {ignore_file.IGNORE_FILE}; {so}{later}")
     else:

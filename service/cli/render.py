@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from service.usecases.text import (
+    REFINING,
     as_phrase,
     as_sum,
     counted,
+    named_so,
     nearest_first,
     not_asked_for,
     sharing,
@@ -71,6 +74,9 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
     console.print(Text(about(answer, len(shown)), "dim"), soft_wrap=True)
     if meant := answer.get("did_you_mean"):  # a service that was started before an upgrade says nothing of it
         console.print(Text(f"did you mean: {meant}", "yellow"), soft_wrap=True)
+    for file in answer.get("unindexed", ()):  # likewise
+        line = f"{named_so(file)}; `everindex why {shlex.quote(file['path'])}` says what to do"
+        console.print(Text(line, "yellow"), soft_wrap=True)
     for slug, reason in answer["index"]["failed"].items():
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"), soft_wrap=True)
 
@@ -267,7 +273,7 @@ def print_status(
         passages = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{passages} not searched by meaning yet{eta}")
     elif facts.get("refining"):
-        console.print("until all vectors are prepared, close notes may change places in answers")
+        console.print(REFINING)
     _print_methods(
         console, {slug: one["methods"] for slug, one in facts["domains"].items() if one.get("methods")}
     )
@@ -275,8 +281,8 @@ def print_status(
     _print_warned(console, facts)
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
-    if others := facts.get("other_files"):
-        console.print(not_asked_for(others), soft_wrap=True)
+    for line in not_asked_for(facts.get("other_files", {}), facts.get("to_index_other_files", [])):
+        console.print(Text(line), soft_wrap=True)
     if (watcher := facts["watcher"]) and not behind:
         console.print(_watcher_line(watcher))
     for problem in facts["problems"]:

@@ -172,8 +172,8 @@ def print_findable(health: dict[str, Any], service: Service) -> None:
         out.print(Text(count, "green"), "Save another, and it will be too.")
     elif not damaged:
         out.print("No note is findable yet. Save one, and it will be.")
-    if others := health["other_files"]:
-        out.print(not_asked_for(others), soft_wrap=True)
+    for line in not_asked_for(health["other_files"], health.get("to_index_other_files", [])):
+        out.say(line)
     chosen = vault_choice(service)
     if parked:
         why = f"`{this_command()} status{chosen}` says why."
@@ -355,7 +355,8 @@ def open_on_phone(service: Service) -> None:
                 _show_code(f"http://{host}:{service.port}/open/{event['code']}")
             elif "signed_in" in event:
                 out.say(
-                    "A phone is signed in; the code is used up. Ctrl-C signs it out and closes the address."
+                    "A phone is signed in, and the code is used up. It stays signed in until Ctrl-C, or until it asks"
+                    f" for no page in {event['signed_in']}; then the address is closed."
                 )
             else:
                 out.say(f"Closed: {event['over']}.")

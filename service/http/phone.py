@@ -101,7 +101,7 @@ class _Open(Response):
                     await say()
                 if not signed_in and self._phone.has_sessions():
                     signed_in = True
-                    await say(signed_in="a phone")
+                    await say(signed_in=f"{IDLE_SECONDS / 60:.0f} minutes")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.shield(gone), _LOOK_SECONDS)
             if not gone.done():

@@ -49,10 +49,12 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_lists(cls, given: Any) -> Any:
-        """Read lists and objects that a client sends as JSON in a string, as some do."""
+    def _as_meant(cls, given: Any) -> Any:
+        """Take `path`, as hits call it, for `note`, and read lists that a client sends as JSON in a string."""
         if not isinstance(given, dict):
             return given
+        if "note" in cls.model_fields and "note" not in given:
+            given = {"note" if name == "path" else name: value for name, value in given.items()}
         parsed = {n for n, field in cls.model_fields.items() if get_origin(field.annotation) in (list, dict)}
         return {
             name: _read(value) if name in parsed and isinstance(value, str) else value
@@ -285,7 +287,7 @@ class Status(Arguments):
         Field(
             min_length=1,
             max_length=LONGEST_NAME,
-            description="also say whether this path is indexed, and why not",
+            description="also say whether the note of this path is indexed",
         ),
     ] = None
 

@@ -398,7 +398,8 @@ be shown as a quote: read the note again."""
 
 _STATUS = """\
 Say how far the index is: notes, those that wait, and problems. With `note`, say whether that path can be found.
-A note that the user has just written is `unknown` until it is indexed, a second later: ask again, or see `behind`."""
+A note that the user has just written is `unknown` until it is indexed, a second later: ask again, or see `behind`.
+One that is ignored or private stays `unknown`, like one that does not exist: only its owner may know."""
 
 _PROPOSE = """\
 Propose tags for a note. They wait in the review queue of the vault's owner, who alone decides; no note is changed.

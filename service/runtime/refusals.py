@@ -26,10 +26,11 @@ _ERRORS: dict[int, type[EverindexError]] = {
 
 
 def standing_of(known: Mapping[str, Any]) -> str:
-    """Return the state of a path as a sentence; `known` is the answer of `why`."""
+    """Return the state of a path, and what to do about it, as a sentence; `known` is the answer of `why`."""
     reason = f": {known['reason']}" if known["reason"] else ""
     state = "a folder" if known["state"] == "folder" else known["state"]
-    return f"{known['path']} is {state}{reason}"
+    cure = f"; {known['cure']}" if known.get("cure") else ""
+    return f"{known['path']} is {state}{reason}{cure}"
 
 
 def refusal(address: str, status: int, detail: Any, name: object = None) -> EverindexError:

@@ -103,6 +103,7 @@ class PathState(BaseModel):
     domain: str | None
     state: Literal["indexed", "pending", "parked", "ignored", "folder", "unknown"]
     reason: str | None
+    cure: str | None = Field(None, description="what lets an ignored path in: a command, or a line to write")
     attempts: int | None = Field(None, description="failed attempts to index a pending or parked note")
     indexed_at: str | None = None
     renamed_to: str | None = Field(None, description="where the note is now that was here last")

@@ -355,7 +355,9 @@ class Health(BaseModel):
         watcher={"mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1,
                  "overflows": 0, "said_s": 3.0},
         refused_messages={"foreign": 0, "unknown": 0, "replayed": 0}, problems=[],
-        other_files={"pdf": 12}, shared_ids={"EA-NVDA": ["NVDA.yaml", "NVDA copy.yaml"]},
+        other_files={"pdf": 12},
+        to_index_other_files=["`everindex init /home/ada/notes` writes a _domains.yaml with the formats of your files"],
+        shared_ids={"EA-NVDA": ["NVDA.yaml", "NVDA copy.yaml"]},
     )  # fmt: skip
 
     status: str
@@ -382,6 +384,9 @@ class Health(BaseModel):
     problems: list[str]
     other_files: dict[str, int] = Field(
         {}, description="files that could be indexed if `formats:` named their format, by format"
+    )
+    to_index_other_files: list[str] = Field(
+        [], description="what has them indexed: the line of each domain in `_domains.yaml`, or a command"
     )
     shared_ids: dict[str, list[str]] = Field(
         {}, description="the paths of records that have one id, by that id; the first 20 ids"

@@ -193,6 +193,14 @@ def typed_filters(question: Question) -> list[TypedFilter]:
     ]
 
 
+class UnindexedFile(BaseModel):
+    """A file that is not indexed, and why."""
+
+    path: str
+    state: Literal["ignored", "parked"]
+    reason: str | None
+
+
 class SearchAnswer(BaseModel):
     """The answer of `GET /search`.
 
@@ -249,6 +257,10 @@ class SearchAnswer(BaseModel):
     not_reranked: str | None = Field(
         None,
         description="why a second model does not rank notes again that should; null: it does, or none should",
+    )
+    unindexed: list[UnindexedFile] = Field(
+        [],
+        description="without an answer: files whose names have the words of the question, and that are not indexed",
     )
 
 

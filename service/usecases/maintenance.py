@@ -25,6 +25,7 @@ from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
 from pipelines.indexing.dates import date_notes
 from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import reconcile
+from pipelines.indexing.status import how_to_index
 from pipelines.maintenance.backup import (
     database_files,
     delete_database,
@@ -82,7 +83,8 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
     for domain in resources.domains():
         prepare_sentences(resources, domain, resources.cache(domain))
     others = added(report.others for report in reports.values())
-    return [*lines, *([not_asked_for(others)] if others else [])]
+    wanted = {slug: report.others for slug, report in reports.items()}
+    return [*lines, *not_asked_for(others, how_to_index(resources.root, resources.registry(), wanted))]
 
 
 def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:

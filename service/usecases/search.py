@@ -29,7 +29,7 @@ from pipelines.errors import (
 )
 from pipelines.filters import require_no_question
 from pipelines.indexing.reconcile import rules_of
-from pipelines.indexing.status import nothing_at, why
+from pipelines.indexing.status import nothing_seen_at, why
 from pipelines.model import Domain
 from pipelines.question import Question
 from pipelines.search.ablation import Way, as_it_is
@@ -77,6 +77,7 @@ from service.usecases.status import (
     describe_health,
     describe_index,
     describe_note,
+    files_called,
     index_of,
     on_disk,
     record_ids,
@@ -605,6 +606,9 @@ class View:
             reason=None if page.ranked.found else why_nothing(page.ranked),
             not_reranked=why_not_reranked(page),
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
+            unindexed=[]
+            if page.answers or offset
+            else files_called(self.resources, self.audience, self.readers(), question),
         )
 
     @stage("excerpts")
@@ -786,7 +790,9 @@ class View:
         registry = self.resources.registry()
         key, root = files.note_key(path), self.resources.root
         if not self.audience.sees_all and not self.audience.named([key]):
-            return nothing_at(key, registry)
+            return nothing_seen_at(key, registry)
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, root, registry, rules_of(root, registry), caches)
+        if not self.audience.sees_all:
+            known.pop("cure", None)  # it names the vault's folder, and is for the owner to do
         return explained(self.resources, caches, known, is_owner=self.audience.sees_all)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from pipelines import store
@@ -23,9 +23,11 @@ from pipelines.cache.graph import may_be_broken
 from pipelines.cache.passages import ChunkRow, NodeRow
 from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
 from pipelines.indexing.ingest import chunking_of
-from pipelines.indexing.reconcile import last_comparison
-from pipelines.indexing.status import domain_status
+from pipelines.indexing.reconcile import last_comparison, rules_of
+from pipelines.indexing.status import domain_status, how_to_index, why
 from pipelines.model import ChunkSettings, Domain
+from pipelines.question import Question
+from pipelines.search.names import terms_of
 from pipelines.state.health import Process
 from pipelines.state.jobs import History
 from pipelines.state.state import (
@@ -39,11 +41,12 @@ from pipelines.state.state import (
     WatcherFacts,
 )
 from pipelines.vault import files as vault
+from pipelines.vault.ignore import IgnoreRules
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.schemas.links import Methods
 from service.schemas.notes import Dates, NodeAnswer, NodeChunk
 from service.schemas.operations import DomainHealth, Health, ReembedCost
-from service.schemas.search import IndexState, place_of
+from service.schemas.search import IndexState, UnindexedFile, place_of
 from service.usecases.audience import Audience
 from service.usecases.text import added, counted, moment
 from workers.heartbeat import lives
@@ -154,6 +157,68 @@ def shared_ids(root: Path, records: Iterable[tuple[str, str]]) -> dict[str, list
 
 def _there(root: Path, paths: Sequence[str]) -> list[str]:
     return sorted(path for path in paths if vault.look(root, vault.path_on_disk(root, path)))
+
+
+# Files that are not indexed, but whose names have the words of a question: told where no note answers it.
+
+
+_MOST_SHOWN = 3
+_MOST_EXAMINED = 20
+_MOST_WORDS = 32
+_LEAST_SHARED = 2
+_LEAST_SHARE = 0.5
+_BY_DESIGN = (IgnoreRules.CONFIGURES, IgnoreRules.GENERATED, "default rule")
+"""How the rules begin that ignore files which are never notes."""
+
+
+def files_called(
+    resources: Resources,
+    audience: Audience,
+    readers: Sequence[tuple[Domain, SqliteCache]],
+    question: Question,
+) -> list[UnindexedFile]:
+    """Return up to three files that are ignored or parked and whose names have the words of a question.
+
+    None for who does not see all notes: whether such a file is private is not known. The files are those that the
+    last comparisons found, so that no folder is read.
+    """
+    caches = {domain.slug: cache for domain, cache in readers} if audience.sees_all else {}
+    asked = frozenset(list(terms_of(question.text))[:_MOST_WORDS])
+    if question.is_list or not asked or not caches:
+        return []
+    with suppress(CacheError):  # a problem of its own
+        first, *others = caches.values()  # each knows the files of the whole vault
+        named = _nearest(asked, first.notes.files_without_note(asked))
+        indexed = [cache.notes.names(named) for cache in others]
+        found = [path for path in named if not any(path in one for one in indexed)]
+        return list(islice(_not_indexed(resources, caches, found[:_MOST_EXAMINED]), _MOST_SHOWN))
+    return []
+
+
+def _nearest(asked: frozenset[str], paths: Collection[str]) -> list[str]:
+    """Return the paths of files that are called as it is asked, those that share most words first."""
+    shared: list[tuple[int, int, str]] = []
+    for path in paths:
+        name = terms_of(PurePosixPath(path).stem).keys()
+        both = len(asked & name)
+        is_called = both in (len(asked), len(name)) or (
+            both >= _LEAST_SHARED and both >= _LEAST_SHARE * len(name)
+        )
+        if both and is_called and vault.is_note(path):
+            shared.append((-both, len(name), path))
+    return [path for *_, path in sorted(shared)]
+
+
+def _not_indexed(
+    resources: Resources, caches: Mapping[str, SqliteCache], paths: Collection[str]
+) -> Iterator[UnindexedFile]:
+    root, registry = resources.root, resources.registry()
+    rules = rules_of(root, registry)
+    for path in paths:
+        known = why(path, root, registry, rules, caches)
+        is_meant = known["state"] in ("ignored", "parked") and not str(known["reason"]).startswith(_BY_DESIGN)
+        if is_meant and vault.look(root, vault.path_on_disk(root, path)) is not None:
+            yield UnindexedFile(path=path, state=known["state"], reason=known["reason"])
 
 
 # The state of one domain's index, with what `everindex reembed` would change in it and what that costs.
@@ -342,6 +407,9 @@ def describe_health(
         refused_messages=asdict(refused.value if refused else RefusedMessages()),
         problems=problems,
         other_files=added(compared.others.values()) if compared else {},
+        to_index_other_files=how_to_index(resources.root, resources.registry(), compared.others)
+        if compared and any(compared.others.values())
+        else [],
         shared_ids=dict(islice(shared.items(), MOST_SHARED_IDS)),
     )
 

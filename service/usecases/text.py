@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+REFINING = "sentences are still being read for meaning, so close notes may change places"
+"""What is still going on when every note can be found and its passages have vectors, but not all sentences have."""
+
 
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a count with its noun: `1 note`, `1,200 notes`. `many` where the plural is not the noun with an s."""
@@ -26,12 +29,21 @@ def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
-def not_asked_for(counts: Mapping[str, int]) -> str:
-    """Say which files could be indexed, by format, and how; counts as `by_format` takes them."""
-    return (
-        f"{counted(sum(counts.values()), 'other file')} could be indexed: {by_format(counts)} (add the format to"
-        " `formats:` of the domain in _domains.yaml; `everindex init` writes that file if there is none)"
-    )
+def not_asked_for(counts: Mapping[str, int], how: Sequence[str]) -> list[str]:
+    """Return lines that say which files could be indexed, by format, and how.
+
+    `counts` as `by_format` takes them, `how` from `pipelines.indexing.status.how_to_index`.
+    """
+    if not counts:
+        return []
+    files = counted(sum(counts.values()), "other file")
+    return [f"{files} could be indexed: {by_format(counts)}", *(f"  {one}" for one in how)]
+
+
+def named_so(file: Mapping[str, Any]) -> str:
+    """Say that a file which has the words of a question in its name is not indexed, and why."""
+    reason = f": {file['reason']}" if file["reason"] else ""
+    return f"{file['path']} is called so, but is {file['state']}{reason}"
 
 
 _NAMED = 5

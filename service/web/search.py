@@ -53,7 +53,7 @@ from service.usecases.browsing import SUGGESTED, Browsing, list_notes
 from service.usecases.links import Links, Traversal
 from service.usecases.search import View
 from service.usecases.status import count_notes
-from service.usecases.text import as_sum
+from service.usecases.text import REFINING, as_sum, named_so
 from service.usecases.titles import TitleSearch
 
 # The routes that sign a browser in and out.
@@ -175,6 +175,15 @@ def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
     return Markup().join([*parts, escape(text[at:])])
 
 
+def with_code(text: str) -> Markup:
+    """Return a message as HTML, with `<code>` for what is between backticks; everything else is escaped."""
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
+        for at, part in enumerate(parts)
+    )
+
+
 def make_templates(root: Path) -> Environment:
     """Return the templates of a vault's pages."""
     templates = Environment(
@@ -185,7 +194,10 @@ def make_templates(root: Path) -> Environment:
     )
     templates.filters["mark"] = mark
     templates.filters["as_sum"] = as_sum
+    templates.filters["code"] = with_code
     templates.filters["quote"] = quote
+    templates.globals["named_so"] = lambda file: named_so(file.model_dump())
+    templates.globals["refining"] = REFINING
     templates.globals["static"] = static_address
     templates.globals["obsidian"] = lambda path: open_link(root, path) if is_vault(root) else None
     return templates

@@ -166,3 +166,34 @@ def test_what_an_editor_saves_in_the_same_moment_stays(vault, displaced, monkeyp
     monkeypatch.setattr(ignore_file, "replace_if_unchanged", late)
     ignore(vault, "Soil.md", displaced)
     assert file.read_text() == "*.pdf\n*.png\n/Soil.md\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["Drafts", "Drafts/", "/Drafts", "/Drafts/", "**/Drafts/", "Drafts/**", "/Drafts/*"]
+)
+@pytest.mark.parametrize("path", ["Drafts", "Drafts/"])
+def test_a_line_is_taken_back_however_it_is_written(vault, displaced, line, path):
+    (vault / IGNORE_FILE).write_text(f"# mine\n\n*.tmp\n{line}\n/Old/Drafts/\n")
+    assert stop_ignoring(vault, path, displaced) == line
+    assert (vault / IGNORE_FILE).read_text() == "# mine\n\n*.tmp\n/Old/Drafts/\n"
+
+
+def test_the_line_itself_may_be_given_to_be_taken_back(vault, displaced):
+    (vault / IGNORE_FILE).write_text("# mine\nDrafts\nDrafts/**\n*.tmp\n")
+    for line in ("Drafts/**", "*.tmp"):
+        assert stop_ignoring(vault, line, displaced) == line
+    assert (vault / IGNORE_FILE).read_text() == "# mine\nDrafts\n"
+    with pytest.raises(NotFoundError):
+        stop_ignoring(vault, "# mine", displaced)
+
+
+def test_where_no_line_or_several_name_a_path_the_lines_are_listed_and_stay(vault, displaced):
+    text = "# mine\nDrafts/**\n**/Drafts\nDra*/\n"
+    (vault / IGNORE_FILE).write_text(text)
+    with pytest.raises(NotFoundError, match=r"several lines .* name Drafts: .*; give the one"):
+        stop_ignoring(vault, "Drafts", displaced)
+    with pytest.raises(
+        NotFoundError, match=r"exactly Drafts/a\.md; its lines are Drafts/\*\*, \*\*/Drafts, Dra\*/;"
+    ):
+        stop_ignoring(vault, "Drafts/a.md", displaced)
+    assert (vault / IGNORE_FILE).read_text() == text

@@ -7,9 +7,14 @@ import stat
 import tomllib
 
 import pytest
+from click.testing import CliRunner
 
 from pipelines.errors import AlreadyThereError, ConfigurationError
+from queue_config.settings import Settings
 from service.cli.agents import CLIENTS
+from service.cli.main import app
+from service.usecases.maintenance import index_once
+from workers.resources import Resources
 
 ARGUMENTS = ["mcp", "--vault", '/home/ada/My "notes"\\é']
 
@@ -34,6 +39,23 @@ def test_what_is_shown_is_what_is_written(client, tmp_path):
     shown = one.shown("everindex", one.entry("/usr/bin/everindex", ARGUMENTS))
     read = tomllib.loads if one.file.endswith(".toml") else json.loads
     assert read(shown) == added(client, one.path(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        ("claude-desktop", "Next: restart Claude Desktop, then ask it to search your notes."),
+        ("codex", "Next: start a new session of Codex, then ask it to search your notes."),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--write"]])
+def test_install_says_what_comes_next_for_each_program(client, said, options, tmp_path, monkeypatch):
+    (tmp_path / "vault").mkdir()
+    index_once(Resources(Settings(vault=tmp_path / "vault", state=tmp_path / "state")), lambda *_: None)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    chosen = ["--vault", str(tmp_path / "vault"), "--state", str(tmp_path / "state")]
+    result = CliRunner().invoke(app, ["mcp", "install", "--client", client, *options, *chosen])
+    assert said in result.output.splitlines(), result.output
 
 
 def test_other_servers_and_settings_stay(tmp_path):

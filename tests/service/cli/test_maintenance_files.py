@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_indexed_is_named_with_the_reason_and_stops_no_oth
         "../No.md": "outside the vault",
         str(tmp_path / "Secret.md"): "outside the vault",
         "Hidden.md": ".everindexignore:1: /Hidden.md",
-        "record.yaml": "add it to `formats:`",
+        "record.yaml": "writes a _domains.yaml with the formats",
         "picture.png": "not of a format that is indexed",
         "Garden": "a folder",
         "Missing.md": "no such file",

@@ -98,3 +98,73 @@ def test_a_folder_is_named_with_or_without_its_slash(everindex, settings, vault,
     assert "Büro/desk.md" not in listed(everindex, settings)
     assert everindex("ignore", "--undo", said).exit_code == 0
     assert "Büro/desk.md" in listed(everindex, settings)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "cure"),
+    [
+        (".everindexignore", "Drafts/", "`everindex ignore --undo Drafts` removes that line"),
+        (".everindexignore", "/Drafts/[[]x].md", "delete line 1 of .everindexignore, or let it match less"),
+        (
+            ".gitignore",
+            "Drafts/",
+            "write `!Drafts/` in .everindexignore, which git does not read, and which overrides .gitignore",
+        ),
+    ],
+)
+def test_why_says_what_lets_an_ignored_note_in_and_that_does_it(everindex, settings, vault, file, line, cure):
+    (vault / "Drafts").mkdir()
+    (vault / "Drafts/[x].md").write_text("secret")
+    (vault / file).write_text(f"{line}\n")
+    assert "Drafts/[x].md" not in listed(everindex, settings)
+    said = everindex("why", "Drafts/[x].md").stdout
+    assert said == f"Drafts/[x].md is ignored: {file}:1: {line}; {cure}\n"
+    if "--undo" in cure:
+        assert "it is indexed again" in everindex("ignore", "--undo", "Drafts").stdout
+    elif "delete" in cure:
+        (vault / file).unlink()
+    else:
+        (vault / ".everindexignore").write_text("!Drafts/\n")
+    assert "Drafts/[x].md" in listed(everindex, settings)
+
+
+def test_undo_takes_the_line_itself_and_lists_the_lines_where_none_names_the_path(everindex, vault):
+    (vault / ".everindexignore").write_text("Drafts/**\n*.tmp\n/Old/\n")
+    refused = CliRunner().invoke(
+        app, ["ignore", "--undo", "Draft", "--vault", str(vault), "--state", str(vault.parent / "state")]
+    )
+    assert refused.exit_code != 0
+    assert "its lines are Drafts/**, *.tmp, /Old/;" in str(refused.exception)
+    for name in ("Drafts/", "*.tmp", "/Old/"):
+        assert everindex("ignore", "--undo", name).exit_code == 0
+    assert not (vault / ".everindexignore").read_text()
+
+
+@pytest.mark.parametrize(
+    ("domains", "below"),
+    [
+        ("", ""),
+        ("all: {legacy: true}\n", "below `all:`, add the line"),
+        ("all: {legacy: true, formats: [md, csv]}\n", "below `all:`, change the line `formats:` to"),
+    ],
+)
+def test_why_and_status_say_what_has_a_format_indexed_and_that_does_it(
+    everindex, settings, vault, domains, below
+):
+    (vault / "r.yaml").write_text("id: X\nname: Ypsilon\ntext: A record of the clay that was bought.\n")
+    if domains:
+        (vault / "_domains.yaml").write_text(domains)
+    listed(everindex, settings)
+    present = "md, csv" if "csv" in domains else "md, txt, canvas"
+    cure = f"in _domains.yaml, {below} `formats: [{present}, yaml]`; that line lists every format"
+    if not domains:
+        cure = f"`everindex init {vault}` writes a _domains.yaml with the formats of your files"
+    reason = "r.yaml is ignored: its format is not indexed here (yaml)"
+    assert everindex("why", "r.yaml").stdout == f"{reason}; {cure}\n"
+    assert f"1 other file could be indexed: 1 yaml\n  {cure}\n" in everindex("status").stdout
+    if domains:
+        new = domains.replace(", formats: [md, csv]", "").replace("}", f", formats: [{present}, yaml]}}")
+        (vault / "_domains.yaml").write_text(new)
+    else:
+        assert everindex("init", "--yes", "--no-ignore").exit_code == 0
+    assert "r.yaml" in listed(everindex, settings)

@@ -8,6 +8,7 @@ import pytest
 
 from service.cli.console import Terminal
 from service.cli.render import line_of, print_communities, print_links, print_search, print_status, section_of
+from service.usecases.text import REFINING
 
 HIT = {
     "title": "Soil",
@@ -214,9 +215,8 @@ def state_of(domain):
 
 
 def test_a_status_says_that_close_notes_may_change_places_while_sentences_wait_for_vectors():
-    line = "until all vectors are prepared, close notes may change places in answers"
-    assert line in said(print_status, state_of({}) | {"refining": True}, parked=[])
-    assert line not in said(print_status, state_of({}), parked=[])
+    assert REFINING in said(print_status, state_of({}) | {"refining": True}, parked=[])
+    assert REFINING not in said(print_status, state_of({}), parked=[])
 
 
 def test_a_status_says_how_large_the_index_is():

@@ -79,8 +79,13 @@ def test_after_the_first_index_up_says_how_many_notes_are_findable(tmp_path, cap
 
 def test_after_the_first_index_up_says_which_files_it_could_index(tmp_path, capsys):
     health = {"domains": {"vault": {"notes": 1, "parked": 0}}, "problems": [], "other_files": {"pdf": 2}}
+    health["to_index_other_files"] = ["in _domains.yaml, below `all:`, add the line `formats: [md, pdf]`"]
     print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
-    assert "2 other files could be indexed: 2 pdf (add the format to `formats:`" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert (
+        "2 other files could be indexed: 2 pdf\n  in _domains.yaml, below `all:`, add the line `formats:"
+        in said
+    )
 
 
 def test_after_the_first_index_up_says_that_an_index_is_damaged_instead_of_how_many_are_findable(

@@ -78,7 +78,7 @@ def signed_in(asked):
 
 def test_a_phone_signs_in_once_with_the_code_and_can_use_every_page(asked):
     with signed_in(asked) as browser:
-        assert next(asked.events) == {"signed_in": "a phone"}
+        assert next(asked.events) == {"signed_in": "30 minutes"}
         for path in ("/", "/graph", "/ops", "/search?q=bed"):
             assert browser.get(path).status_code == 200
         own = {"Origin": asked.address, "Content-Type": "application/json"}
@@ -276,7 +276,10 @@ def test_a_real_command_lets_a_phone_in_until_it_is_interrupted(user):
     lines = iter(process.stdout.readline, "")
     link = next(line.strip() for line in lines if f"http://{host}:{user.port}/open/" in line)
     threading.Timer(0.2, lambda: get(link)).start()
-    assert any("A phone is signed in" in line for line in lines)
+    assert any(
+        "A phone is signed in" in line and "or until it asks for no page in 30 minutes" in line
+        for line in lines
+    )
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     wait_for(lambda: not is_open(f"http://{host}:{user.port}"), "the address is closed")

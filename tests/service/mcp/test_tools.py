@@ -326,6 +326,38 @@ def test_the_state_of_the_index_and_of_a_note(ask, vault):
     assert answered(ask("status", note="Not there.md"))["note"]["state"] == "unknown"
 
 
+def test_an_ignored_a_private_and_a_missing_note_are_unknown_for_one_and_the_same_reason(
+    ask, vault, resources
+):
+    (vault / "Own.md").write_text("---\nprivate: true\n---\n# Own\n")
+    (vault / ".everindexignore").write_text("/Drafts/\n")
+    (vault / "Drafts").mkdir()
+    (vault / "Drafts/secret.md").write_text("# Secret\n")
+    index_once(resources, lambda *_: None)
+    names = ("Drafts/secret.md", "Own.md", "Not there.md")
+    notes = [answered(ask("status", note=name))["note"] for name in names]
+    assert {one["state"] for one in notes} == {"unknown"}
+    (reason,) = {one["reason"] for one in notes}
+    assert "misspelt, new, ignored or private" in reason
+
+
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("read", {}),
+        ("status", {}),
+        ("traverse", {}),
+        ("verify_quotes", {"quote": "Deserts erode, too."}),
+    ],
+)
+def test_a_note_may_be_given_as_path_as_hits_call_it(ask, tool, more):
+    def asked(name):
+        one = {name: "Concepts/Moats.md", **more}
+        return answered(ask(tool, **({"quotes": [one]} if more else one)))
+
+    assert asked("path") == asked("note")
+
+
 def test_every_tool_says_what_it_takes_and_gives_and_whether_it_changes_anything(server):
     async def listed():
         async with Client(server) as client:

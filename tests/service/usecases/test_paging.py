@@ -22,6 +22,7 @@ from service.runtime.client import read_token
 from service.usecases.audience import Audience
 from service.usecases.maintenance import index_once
 from service.usecases.search import View
+from service.usecases.text import REFINING
 from workers.resources import Resources
 
 PORT = 8751
@@ -298,7 +299,7 @@ def test_while_sentences_wait_for_vectors_the_page_and_the_status_say_that_close
     def said():
         foot = client.get("/").text.split('<footer id="state">')[1]
         later = client.get("/", params={"q": "one", "generation": "x"}).text
-        is_said = ["close notes may still change places" in foot, "may have changed places" in later]
+        is_said = [REFINING in foot, f"{REFINING} between pages" in later]
         in_answer = client.get("/search", params={"q": "one"}).json()["index"]["refining"]
         return [*is_said, client.get("/health").json()["refining"], in_answer]
 
