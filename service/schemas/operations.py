@@ -356,7 +356,7 @@ class Health(BaseModel):
                  "overflows": 0, "said_s": 3.0},
         refused_messages={"foreign": 0, "unknown": 0, "replayed": 0}, problems=[],
         other_files={"pdf": 12},
-        to_index_other_files=["`everindex init /home/ada/notes` writes a _domains.yaml with the formats of your files"],
+        to_index_other_files=["`everindex init /home/ada` writes a _domains.yaml with the formats of your files"],
         shared_ids={"EA-NVDA": ["NVDA.yaml", "NVDA copy.yaml"]},
     )  # fmt: skip
 

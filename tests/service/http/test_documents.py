@@ -101,7 +101,7 @@ def test_what_is_not_indexed_says_why(program):
     said = {path: program.get(f"/why/{path}").json() for path in ("broken.canvas", "report.pdf")}
     assert said["broken.canvas"]["state"] == "parked"
     assert said["report.pdf"]["state"] == "ignored"
-    assert "`formats:`" in said["report.pdf"]["reason"]
+    assert "`formats: [" in said["report.pdf"]["cure"]
 
 
 def test_the_health_counts_the_files_that_could_be_indexed(program):
