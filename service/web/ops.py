@@ -322,6 +322,10 @@ def add_review_page(app: FastAPI, pages: Pages, view: View, tags: Tags) -> None:
             written_with=tags.written_with(notes) if state == "applied" else {},
         )
 
+
+def add_review_actions(app: FastAPI, tags: Tags) -> None:
+    """Add the routes by which the page proposes and renames tags."""
+
     @app.post("/ops/review/propose", include_in_schema=False)
     def propose() -> dict[str, str | bool]:
         """Request proposals for all notes without a tag; say for how many, or why for none."""
@@ -615,6 +619,7 @@ def add_ops(app: FastAPI, templates: Environment, view: View, operations: Operat
     add_note_pages(app, NotePages(pages, view, tags))
     add_note_page(app, pages, Reader(view), view)
     add_review_page(app, pages, view, tags)
+    add_review_actions(app, tags)
     listeners = Listeners(pulse)
 
     @app.get("/ops/badges.json", include_in_schema=False)
