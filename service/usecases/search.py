@@ -508,9 +508,10 @@ class View:
 
         Only one thread calls it.
         """
-        return self._in_memory.follow(
-            [cache for _, cache in self.readers() if self._models.has_loaded(cache.meta.model)]
-        )
+        caches = [cache for _, cache in self.readers()]
+        for cache in caches:  # they need no model, and the first question would wait for them
+            self._in_memory.names(cache).follow(cache)
+        return self._in_memory.follow([one for one in caches if self._models.has_loaded(one.meta.model)])
 
     def check_memory(self) -> None:
         """Compare a part of the data in memory with the caches. Called by the thread that follows commits."""
