@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
 from typing import Literal, Self, get_args
 
 # The parts of a document, and where in its file each is: a page, a slide, rows, a key, a cell, a card.
@@ -572,3 +574,38 @@ class NoteName:
     title: str
     matched: Matched
     name: str
+
+
+# Where a vault's state and caches are.
+
+
+LONGEST_SCHEMA = 63
+"""The longest name of a schema that PostgreSQL keeps, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPlace:
+    """Where a vault's state and caches are: the server's address, and the folder for this host's copies.
+
+    `vault` begins the names of its schemas; of several vaults in one database each has its own.
+    """
+
+    folder: Path
+    address: str
+    vault: str
+
+    def schema(self, name: str) -> str:
+        """Return the schema of the vault's state or of a cache; a long name is replaced by its hash."""
+        whole = f"{self.vault}_{name}"
+        if len(whole.encode()) <= LONGEST_SCHEMA:
+            return whole
+        return f"{self.vault[:20]}_{blake2b(name.encode(), digest_size=16).hexdigest()}"
+
+
+Place = Path | PostgresPlace
+"""Where a vault's state is: in a folder, or in PostgreSQL."""
+
+
+def folder_of(place: Place) -> Path:
+    """Return the folder of this host's own files."""
+    return place if isinstance(place, Path) else place.folder

@@ -12,13 +12,15 @@ from typing import Any, cast
 
 import psycopg
 from psycopg import sql as names
+from psycopg.types.numeric import NumericLoader
 
 from pipelines.errors import CacheCorruptError, CacheMissingError, StateError, StorageUnavailableError
+from pipelines.model import LONGEST_SCHEMA
 
-# A literal, a cast, a numbered or unnumbered parameter, a named one, or a percent sign, which psycopg wants doubled.
-_PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%")
+# A literal, a cast, a numbered or unnumbered parameter, a named one, a percent sign, which psycopg wants doubled, or
+# what only SQLite says: which index it is to use, and LIKE for letters of either case.
+_PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
 _SECONDS = 10
-_LONGEST_NAME = 63
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -27,7 +29,18 @@ _FUNCTIONS = """
 -- The functions of SQLite that our statements call and PostgreSQL lacks.
 CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) IMMUTABLE STRICT LANGUAGE sql
     AS 'SELECT jsonb_array_elements_text(list::jsonb)';
-CREATE FUNCTION max(a bigint, b bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT greatest(a, b)';
+CREATE FUNCTION json_extract(item text, path text) RETURNS text IMMUTABLE STRICT LANGUAGE sql
+    AS $$SELECT jsonb_path_query_first(item::jsonb, path::jsonpath) #>> '{}'$$;
+CREATE FUNCTION max(a anycompatible, b anycompatible) RETURNS anycompatible IMMUTABLE LANGUAGE sql
+    AS 'SELECT greatest(a, b)';
+CREATE FUNCTION unixepoch(moment text) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
+    AS $$SELECT floor(extract(epoch FROM moment::timestamptz))::bigint$$;
+CREATE FUNCTION middle(found float8[]) RETURNS float8 IMMUTABLE LANGUAGE sql
+    AS 'SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY one) FROM unnest(found) one';
+CREATE AGGREGATE median(float8) (SFUNC = array_append, STYPE = float8[], FINALFUNC = middle, INITCOND = '{}');
+CREATE FUNCTION joined(so_far text, next text) RETURNS text IMMUTABLE LANGUAGE sql
+    AS $$SELECT concat_ws(',', so_far, next)$$;
+CREATE AGGREGATE group_concat(text) (SFUNC = joined, STYPE = text);
 """
 
 
@@ -43,7 +56,7 @@ def translated(statement: str) -> str:
             return f"%(p{found[1]})s"
         if found[2]:
             return f"%({found[2]})s"
-        return found[0].replace("%", "%%")
+        return "ILIKE" if found[0] == "LIKE" else "" if "INDEXED" in found[0] else found[0].replace("%", "%%")
 
     return _PART.sub(part, statement)
 
@@ -67,7 +80,7 @@ class PostgresConnection:
 
     def __init__(self, address: str, schema: str) -> None:
         """Connect. Raises StateError if the server cannot be reached or refuses."""
-        if len(schema.encode()) > _LONGEST_NAME:
+        if len(schema.encode()) > LONGEST_SCHEMA:
             raise ValueError(f"{schema} is longer than PostgreSQL keeps, which would be another schema")
         self._address = address
         self.schema = schema
@@ -93,6 +106,7 @@ class PostgresConnection:
                 tcp_user_timeout=20_000,  # in milliseconds
                 application_name="everindex",
             )
+            con.adapters.register_loader("numeric", _Numbers)
             con.execute(names.SQL("SET search_path = {}").format(names.Identifier(self.schema)))
         except psycopg.Error as error:
             raise StateError(
@@ -119,7 +133,7 @@ class PostgresConnection:
         self._count(cursor.rowcount)
         return cursor
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
         """Run a statement for each of several rows of values. Raises psycopg.Error."""
         wanted = translated(statement)
         found = [_named(row) for row in rows]
@@ -207,6 +221,15 @@ class PostgresConnection:
         """Create the schema with its functions and these tables (inside the caller's transaction)."""
         self._con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
         psycopg.Cursor(self._con).execute(cast("Any", _FUNCTIONS + tables))
+
+
+class _Numbers(NumericLoader):
+    """Loads sums as the whole numbers that they are."""
+
+    def load(self, data: Any) -> Any:
+        """Return an int, or a float where there is a fraction."""
+        found = super().load(data)
+        return int(found) if found == int(found) else float(found)
 
 
 def missing(schema: str) -> CacheMissingError:

@@ -108,7 +108,13 @@ BELOW = {
         "pipelines.postgres",
         "pipelines.sqlite",
     ),
-    "pipelines.state": ("pipelines.errors", "pipelines.formats", "pipelines.model", "pipelines.sqlite"),
+    "pipelines.state": (
+        "pipelines.errors",
+        "pipelines.formats",
+        "pipelines.model",
+        "pipelines.postgres",
+        "pipelines.sqlite",
+    ),
     "pipelines.embedding": (
         "pipelines.child",
         "pipelines.errors",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+import apsw
+
+from pipelines.model import Place
 from pipelines.sqlite import empty_journal, records, select, transaction
 from pipelines.state.state import open_state
 
@@ -36,9 +38,10 @@ class Attention:
     What is deleted is overwritten, in the log as well unless another connection is reading at that moment.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._con = open_state(folder)
-        select(self._con, "PRAGMA secure_delete = ON")
+    def __init__(self, place: Place) -> None:
+        self._con = open_state(place)
+        if isinstance(self._con, apsw.Connection):
+            select(self._con, "PRAGMA secure_delete = ON")
 
     def close(self) -> None:
         """Close the connection."""
@@ -75,7 +78,8 @@ class Attention:
         with transaction(self._con):
             self._con.execute("DELETE FROM attention WHERE ?1 IS NULL OR path = ?1", (path,))
             deleted = self._con.changes()
-        empty_journal(self._con)
+        if isinstance(self._con, apsw.Connection):
+            empty_journal(self._con)
         return deleted
 
     # Following the notes
@@ -95,4 +99,8 @@ class Attention:
     def move(self, old: str, new: str) -> None:
         """Give a renamed note's choices to its new path. Raises StorageUnavailableError."""
         with transaction(self._con):
-            self._con.execute("UPDATE OR REPLACE attention SET path = ?2 WHERE path = ?1", (old, new))
+            self._con.execute(
+                "DELETE FROM attention WHERE path = ?2 AND at IN (SELECT at FROM attention WHERE path = ?1)",
+                (old, new),
+            )
+            self._con.execute("UPDATE attention SET path = ?2 WHERE path = ?1", (old, new))

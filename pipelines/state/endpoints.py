@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
-from pipelines.model import EndpointUse
+from pipelines.model import EndpointUse, Place
 from pipelines.sqlite import one, select, transaction
 from pipelines.state.state import open_state
 
@@ -13,8 +12,8 @@ from pipelines.state.state import open_state
 class EndpointUses:
     """A connection to the use of endpoints in a vault's `state.db`. Days are UTC, `2026-11-27`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._con = open_state(folder)
+    def __init__(self, place: Place) -> None:
+        self._con = open_state(place)
 
     def close(self) -> None:
         """Close the connection."""
@@ -26,8 +25,9 @@ class EndpointUses:
             self._con.execute(
                 "INSERT INTO endpoint_use VALUES"
                 " (:day, :endpoint, :requests, :failures, :texts, :tokens, :dollars)"
-                " ON CONFLICT DO UPDATE SET requests = requests + :requests, failures = failures + :failures,"
-                " texts = texts + :texts, tokens = tokens + :tokens, dollars = dollars + :dollars",
+                " ON CONFLICT (day, endpoint) DO UPDATE SET requests = endpoint_use.requests + :requests,"
+                " failures = endpoint_use.failures + :failures, texts = endpoint_use.texts + :texts,"
+                " tokens = endpoint_use.tokens + :tokens, dollars = endpoint_use.dollars + :dollars",
                 {"day": day} | asdict(use),
             )
 

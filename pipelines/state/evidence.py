@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from pathlib import Path
 
 from pipelines.errors import EvidenceNotFoundError
+from pipelines.model import Place
 from pipelines.sqlite import first, one, records, select, snapshot, transaction
 from pipelines.state.state import open_state
 
@@ -75,8 +75,8 @@ class EvidenceSummary:
 class Evidence:
     """A connection to the records in a vault's `state.db`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._con = open_state(folder)
+    def __init__(self, place: Place) -> None:
+        self._con = open_state(place)
 
     def close(self) -> None:
         """Close the connection."""
@@ -136,7 +136,7 @@ class Evidence:
             ],
         )
         self._con.executemany(
-            "INSERT OR IGNORE INTO evidence_text VALUES (?, ?, ?)",
+            "INSERT INTO evidence_text VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
             [(record_id, text_hash, text) for text_hash, text in texts.items()],
         )
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
-from pipelines.model import now_iso
+from pipelines.model import Place, now_iso
 from pipelines.sqlite import first, one, select, transaction
-from pipelines.state.state import AGE, SYSTEM_CLOCKS, Clocks, open_state
+from pipelines.state.state import AGE, Clocks, clocks_of, open_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class ReportedProblem:
 class Problems:
     """A connection to the problems in a vault's `state.db`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._con = open_state(folder)
+    def __init__(self, place: Place) -> None:
+        self._con = open_state(place)
 
     def close(self) -> None:
         """Close the connection."""
@@ -93,9 +92,9 @@ class Process:
 class Processes:
     """A connection to the processes in a vault's `state.db`."""
 
-    def __init__(self, folder: Path, clocks: Clocks = SYSTEM_CLOCKS) -> None:
-        self._con = open_state(folder)
-        self._clocks = clocks
+    def __init__(self, place: Place, clocks: Clocks | None = None) -> None:
+        self._con = open_state(place)
+        self._clocks = clocks or clocks_of(self._con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -106,8 +105,9 @@ class Processes:
         now = self._clocks.now()
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR REPLACE INTO process VALUES"
-                " (:name, :role, :version, :started_at, :rss_bytes, :at, :uptime)",
+                "INSERT INTO process VALUES (:name, :role, :version, :started_at, :rss_bytes, :at, :uptime)"
+                " ON CONFLICT (name) DO UPDATE SET role = :role, version = :version, started_at = :started_at,"
+                " rss_bytes = :rss_bytes, at = :at, uptime = :uptime",
                 asdict(process) | now,
             )
             self._con.execute("DELETE FROM process WHERE at < ?", (now["at"] - _FORGOTTEN_SECONDS,))
@@ -133,9 +133,9 @@ class Processes:
 class Vanished:
     """A connection to the vanished notes in a vault's `state.db`."""
 
-    def __init__(self, folder: Path, clocks: Clocks = SYSTEM_CLOCKS) -> None:
-        self._con = open_state(folder)
-        self._clocks = clocks
+    def __init__(self, place: Place, clocks: Clocks | None = None) -> None:
+        self._con = open_state(place)
+        self._clocks = clocks or clocks_of(self._con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -189,15 +189,20 @@ class Vanished:
     def add(self, domain: str, paths: Collection[str]) -> None:
         """Record that notes vanished just now; notes that already wait keep their time."""
         self._write(
-            "INSERT INTO vanished VALUES (:domain, :path, :at, :uptime, 0) ON CONFLICT DO UPDATE"
-            " SET at = excluded.at, uptime = excluded.uptime, forgotten = 0 WHERE forgotten = 1",
+            "INSERT INTO vanished VALUES (:domain, :path, :at, :uptime, 0) ON CONFLICT (domain, path) DO UPDATE"
+            " SET at = excluded.at, uptime = excluded.uptime, forgotten = 0 WHERE vanished.forgotten = 1",
             domain,
             paths,
         )
 
     def forget(self, domain: str, paths: Collection[str]) -> None:
         """Record that notes were forgotten just now."""
-        self._write("INSERT OR REPLACE INTO vanished VALUES (:domain, :path, :at, :uptime, 1)", domain, paths)
+        self._write(
+            "INSERT INTO vanished VALUES (:domain, :path, :at, :uptime, 1) ON CONFLICT (domain, path) DO UPDATE"
+            " SET at = excluded.at, uptime = excluded.uptime, forgotten = 1",
+            domain,
+            paths,
+        )
 
     def drop(self, domain: str, paths: Collection[str]) -> None:
         """Remove notes that came back, or that the operator decided on."""

@@ -7,13 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
-import apsw
-
-from pipelines.model import as_iso
-from pipelines.sqlite import first, one, select, transaction
+from pipelines.model import Place, as_iso
+from pipelines.sqlite import Connection, first, one, select, transaction
 from pipelines.state.state import open_state
 
 # Jobs and their rows in `state.db`: how a job is stored, and which condition finds it.
@@ -218,9 +215,7 @@ NEWEST = JobOrder()
 _DELETED_AT_ONCE = 2_000
 
 
-def prune(
-    con: apsw.Connection, table: str, time: str, *, oldest: str, most: int, condition: str = "TRUE"
-) -> int:
+def prune(con: Connection, table: str, time: str, *, oldest: str, most: int, condition: str = "TRUE") -> int:
     """Delete the rows whose column `time` is before `oldest`, and all but the newest `most`; return how many.
 
     Rows that do not meet the condition stay. Ids have to ascend with time. Uses short transactions, so that no worker
@@ -274,8 +269,8 @@ class Histogram:
 class History:
     """A connection to the jobs in a vault's `state.db`."""
 
-    def __init__(self, folder: Path, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._con = open_state(folder)
+    def __init__(self, place: Place, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._con = open_state(place)
         self._clock = wall_clock
 
     def close(self) -> None:
@@ -330,7 +325,7 @@ class History:
     def _count(self, task: str, state: JobState, count: int = 1) -> None:
         self._con.execute(
             "INSERT INTO job_count VALUES (?1, ?2, ?3)"
-            " ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            " ON CONFLICT (task, state) DO UPDATE SET count = job_count.count + excluded.count",
             (task, state, count),
         )
 
@@ -338,7 +333,7 @@ class History:
         bounds = (*_BUCKETS[name.partition(":")[0]], _FOREVER)
         self._con.executemany(
             "INSERT INTO job_histogram VALUES (?1, ?2, 1, ?3)"
-            " ON CONFLICT DO UPDATE SET count = count + 1, total = total + ?3",
+            " ON CONFLICT (name, le) DO UPDATE SET count = job_histogram.count + 1, total = job_histogram.total + ?3",
             [(name, next(le for le in bounds if value <= le), value) for value in values],
         )
 
@@ -418,8 +413,8 @@ class History:
         """Return what ended since an ISO time, in spans of `bucket_s` seconds (also empty ones), oldest first."""
         found = select(
             self._con,
-            "SELECT unixepoch(finished_at) / :span AS bucket, sum(state = 'done'),"
-            " sum(state IN ('failed', 'lost')), median(ran_ms), sum(notes) FROM job_history"
+            "SELECT unixepoch(finished_at) / :span AS bucket, count(*) FILTER (WHERE state = 'done'),"
+            " count(*) FILTER (WHERE state IN ('failed', 'lost')), median(ran_ms), sum(notes) FROM job_history"
             " WHERE finished_at >= :since GROUP BY bucket",
             {"span": bucket_s, "since": since},
         )

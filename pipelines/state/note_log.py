@@ -6,13 +6,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Literal
 
-import apsw
-
-from pipelines.model import as_iso
-from pipelines.sqlite import first, one, records, select, transaction
+from pipelines.model import Place, as_iso
+from pipelines.sqlite import Connection, first, one, records, select, transaction
 from pipelines.state.jobs import prune, storable
 from pipelines.state.state import open_state
 
@@ -104,8 +101,8 @@ def file_key(sha: str, inode: int) -> int:
 class NoteLog:
     """A connection to the log by note in a vault's `state.db`."""
 
-    def __init__(self, folder: Path, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._con = open_state(folder)
+    def __init__(self, place: Place, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._con = open_state(place)
         self._clock = wall_clock
 
     def close(self) -> None:
@@ -148,7 +145,7 @@ class NoteLog:
             " pipeline, error, file_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
             (
                 *(at, domain, event.path, action, event.passages, event.texts_embedded),
-                *(event.vectors_pending, round(event.ms, 1), model, pipeline),
+                *(int(event.vectors_pending), round(event.ms, 1), model, pipeline),
                 *(storable(error)[:_LONGEST_ERROR] if error else None, event.file_key),
             ),
         )
@@ -189,8 +186,9 @@ class NoteLog:
         return records(
             self._con,
             WorkedOn,
-            "SELECT domain, sum(action IN ('indexed', 'embedded', 're-embedded')) AS done,"
-            " sum(action = 'parked') AS parked, avg(ms) FILTER (WHERE texts_embedded > 0) / 1000 AS embedding_s"
+            "SELECT domain, count(*) FILTER (WHERE action IN ('indexed', 'embedded', 're-embedded')) AS done,"
+            " count(*) FILTER (WHERE action = 'parked') AS parked,"
+            " avg(ms) FILTER (WHERE texts_embedded > 0) / 1000 AS embedding_s"
             " FROM note_log WHERE at >= ? GROUP BY domain ORDER BY domain",
             (since,),
         )
@@ -220,13 +218,13 @@ class NoteLog:
             " AND passages IS NOT NULL AND at BETWEEN max(?, ?) AND ? AND path <> ?"
             # It appeared: there was no note at this path just before.
             " AND coalesce((SELECT passages IS NULL AND action IN ('removed', 'renamed') FROM note_log AS before"
-            "  WHERE before.path = came.path AND before.id < came.id ORDER BY id DESC LIMIT 1), 1)",
+            "  WHERE before.path = came.path AND before.id < came.id ORDER BY id DESC LIMIT 1), true)",
             (as_iso(at - apart), since, as_iso(at + apart), path),
         )
         return [found_path for (found_path,) in found]
 
 
-def _join_renamed(con: apsw.Connection, number: int, event: NoteEvent, since: str) -> None:
+def _join_renamed(con: Connection, number: int, event: NoteEvent, since: str) -> None:
     """Mark a removal and a new note as renamed if they are of the same file (inside the caller's transaction)."""
     other = first(
         con,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -16,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipelines.errors import StateError
 from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
-from pipelines.sqlite import BUSY_MS, connect, first, migrate, one, select, steps_of, transaction
+from pipelines.model import Place, PostgresPlace, folder_of
+from pipelines.sqlite import BUSY_MS, Connection, connect, first, migrate, one, select, steps_of, transaction
 
 # The file `state.db`: every connection to it is opened here, with all of its tables created.
 
@@ -38,11 +40,30 @@ def numbered_caches(folder: Path) -> list[tuple[str, int, Path]]:
     return sorted(found, key=lambda one: (-one[1], one[0]))
 
 
-def open_state(folder: Path) -> apsw.Connection:
-    """Open a vault's `state.db`, and bring it to this version.
+def open_state(place: Place) -> Connection:
+    """Open a vault's state, and bring it to this version.
 
     Raises StateError, CacheCorruptError, StorageUnavailableError.
     """
+    return _open_file(place) if isinstance(place, Path) else _open_schema(place)
+
+
+def _open_schema(place: PostgresPlace) -> Connection:
+    from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
+
+    con = PostgresConnection(place.address, place.schema("state"))
+    with con.errors():
+        if not con.has_schema():
+            with con.transaction():
+                if not con.has_schema():  # another host may have made it meanwhile
+                    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+                    con.executemany(
+                        f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT)
+                    )
+    return con
+
+
+def _open_file(folder: Path) -> apsw.Connection:
     con = connect(folder / STATE_FILE)
     steps = steps_of(__package__)
     version = version_of(con)
@@ -75,6 +96,7 @@ def version_of(con: apsw.Connection) -> int:
 
 T = TypeVar("T")
 _REPLY_KEPT_SECONDS = 3600.0
+_BEGINS = "substr(key, 1, length(:start)) = :start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +268,15 @@ SUBJECTS: tuple[Subject[Any], ...] = (
 class OperatorDecisions:
     """The operator's decisions over a connection to `state.db`."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def pause(self, domain: str, since: str) -> None:
         """Pause a domain; a domain that is already paused keeps its time. Raises StorageUnavailableError."""
         with transaction(self._con):
-            self._con.execute("INSERT OR IGNORE INTO paused_domain VALUES (?, ?)", (domain, since))
+            self._con.execute(
+                "INSERT INTO paused_domain VALUES (?, ?) ON CONFLICT DO NOTHING", (domain, since)
+            )
 
     def resume(self, domain: str) -> None:
         """Resume a paused domain. Raises StorageUnavailableError."""
@@ -308,16 +332,24 @@ class Clocks:
 SYSTEM_CLOCKS = Clocks()
 
 
+def clocks_of(con: Connection) -> Clocks:
+    """Return the clocks by which a state's times are read: this machine's, or those of the server of all hosts."""
+    if isinstance(con, apsw.Connection):
+        return SYSTEM_CLOCKS
+    clock = con.clock()
+    return Clocks(clock, clock)
+
+
 log = structlog.get_logger()
 
 
 class State:
     """A connection to a vault's `state.db`."""
 
-    def __init__(self, folder: Path, clocks: Clocks = SYSTEM_CLOCKS) -> None:
-        self._folder = folder
-        self._clocks = clocks
-        self._con = open_state(folder)
+    def __init__(self, place: Place, clocks: Clocks | None = None) -> None:
+        self._folder = folder_of(place)
+        self._con = open_state(place)
+        self._clocks = clocks or clocks_of(self._con)
         self.decisions = OperatorDecisions(self._con)
 
     def close(self) -> None:
@@ -326,6 +358,8 @@ class State:
 
     def is_locked(self) -> bool:
         """Say whether another connection is writing at this moment."""
+        if not isinstance(self._con, apsw.Connection):
+            return False  # writers take short turns
         self._con.set_busy_timeout(0)
         try:
             self._con.execute("BEGIN IMMEDIATE")
@@ -355,7 +389,8 @@ class State:
         """Make another cache the current one; every process reopens when it next checks."""
         with transaction(self._con):
             self._con.execute(
-                "INSERT INTO domain_cache VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number",
+                "INSERT INTO domain_cache VALUES (?, ?)"
+                " ON CONFLICT (domain) DO UPDATE SET number = excluded.number",
                 (domain, number),
             )
 
@@ -372,13 +407,14 @@ class State:
         now = self._clocks.now()
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR REPLACE INTO fact VALUES (:key, :value, :at, :uptime)",
+                "INSERT INTO fact VALUES (:key, :value, :at, :uptime) ON CONFLICT (key) DO UPDATE"
+                " SET value = :value, at = :at, uptime = :uptime",
                 {"key": subject.key(about), "value": written, **now},
             )
             if subject.kept_s is not None:
                 self._con.execute(
-                    "DELETE FROM fact WHERE key GLOB ? AND at < ?",
-                    (f"{subject.name}:*", now["at"] - subject.kept_s),
+                    f"DELETE FROM fact WHERE {_BEGINS} AND at < :until",
+                    {"start": f"{subject.name}:", "until": now["at"] - subject.kept_s},
                 )
 
     def get(self, subject: Subject[T], about: str = "") -> Fact[T] | None:
@@ -407,20 +443,25 @@ class State:
     def delete_momentary(self) -> None:
         """Delete what is true only while processes run: processes, problems, vanished notes, momentary facts."""
         with transaction(self._con):
-            self._con.execute("DELETE FROM process; DELETE FROM problem; DELETE FROM vanished")
+            for table in ("process", "problem", "vanished"):
+                self._con.execute(f"DELETE FROM {table}")
             for subject in SUBJECTS:
                 if subject.is_momentary:
                     self._con.execute(
-                        "DELETE FROM fact WHERE key = ? OR key GLOB ?", (subject.name, f"{subject.name}:*")
+                        f"DELETE FROM fact WHERE key = :name OR {_BEGINS}",
+                        {"name": subject.name, "start": f"{subject.name}:"},
                     )
 
     def is_first(self, name: str, kept_s: float) -> bool:
         """Record that something of this name began; say whether it is the first time within `kept_s` seconds."""
         now = self._clocks.now()
         with transaction(self._con):
-            self._con.execute("DELETE FROM fact WHERE key GLOB 'began:*' AND at < ?", (now["at"] - kept_s,))
             self._con.execute(
-                "INSERT OR IGNORE INTO fact VALUES (:key, 'true', :at, :uptime)",
+                f"DELETE FROM fact WHERE {_BEGINS} AND at < :until",
+                {"start": "began:", "until": now["at"] - kept_s},
+            )
+            self._con.execute(
+                "INSERT INTO fact VALUES (:key, 'true', :at, :uptime) ON CONFLICT DO NOTHING",
                 {"key": f"began:{name}", **now},
             )
             return bool(self._con.changes())

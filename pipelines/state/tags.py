@@ -6,30 +6,25 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Literal
 
-import apsw
-
-from pipelines.model import Suggestion
-from pipelines.sqlite import first, one, records, select, transaction
+from pipelines.model import Place, Suggestion
+from pipelines.sqlite import Connection, first, one, records, select, transaction
 from pipelines.state.state import open_state
 
 # The keys of the tag tables, which change: a note's domain and path, and a proposed tag.
 
 
 # The path of a run of renames is that of a vocabulary, which belongs to its domain.
+_IDS = "(SELECT CAST(value AS BIGINT) FROM json_each(?))"
+_ALL = 2**63 - 1
 _OF_A_NOTE = "action NOT IN ('renamed', 'renaming')"
-_MOVES = (
-    "(SELECT value ->> 0 AS old, value ->> 1 AS new, value ->> 2 AS path FROM json_each(?1)) m"
-    " WHERE {table}.domain = m.old AND {table}.path = m.path"
-)
 
 
 class TagKeys:
     """The keys of examined notes, proposals and changes, on the connection of `Proposals`."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def notes(self) -> list[tuple[str, str]]:
@@ -37,22 +32,36 @@ class TagKeys:
         found = select(
             self._con,
             "SELECT domain, path FROM tag_note UNION SELECT domain, path FROM tag_proposal"
-            f" UNION SELECT domain, path FROM tag_audit WHERE {_OF_A_NOTE}",
+            f" UNION SELECT domain, path FROM tag_audit WHERE {_OF_A_NOTE} ORDER BY domain, path",
         )
         return [(domain, path) for domain, path in found]
 
     def move(self, domain: str, old: str, new: str) -> None:
         """Move what is known of a note, its proposals and its log to its new path."""
         with transaction(self._con):
+            # What the new path has gives way; of the log both stay.
+            self._con.execute(
+                "DELETE FROM tag_note WHERE domain = ?1 AND path = ?2"
+                " AND EXISTS (SELECT 1 FROM tag_note WHERE domain = ?1 AND path = ?3)",
+                (domain, new, old),
+            )
+            self._con.execute(
+                "DELETE FROM tag_proposal WHERE domain = ?1 AND path = ?2 AND key IN"
+                " (SELECT key FROM tag_proposal WHERE domain = ?1 AND path = ?3)",
+                (domain, new, old),
+            )
+            of_domain = "change IN (SELECT id FROM tag_audit WHERE domain = ?1)"
+            self._con.execute(
+                f"DELETE FROM tag_renamed WHERE path = ?2 AND {of_domain}"
+                " AND change IN (SELECT change FROM tag_renamed WHERE path = ?3)",
+                (domain, new, old),
+            )
             for table in ("tag_note", "tag_proposal", "tag_audit"):
                 self._con.execute(
-                    f"UPDATE OR REPLACE {table} SET path = ? WHERE domain = ? AND path = ?",
-                    (new, domain, old),
+                    f"UPDATE {table} SET path = ? WHERE domain = ? AND path = ?", (new, domain, old)
                 )
             self._con.execute(
-                "UPDATE OR REPLACE tag_renamed SET path = ?2 WHERE path = ?3"
-                " AND change IN (SELECT id FROM tag_audit WHERE domain = ?1)",
-                (domain, new, old),
+                f"UPDATE tag_renamed SET path = ?2 WHERE path = ?3 AND {of_domain}", (domain, new, old)
             )
 
     def retag(self, names: Mapping[int, str]) -> None:
@@ -64,8 +73,8 @@ class TagKeys:
         """Rename the tags of proposals as `retag` does, and record their former names, so that it can be undone."""
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR IGNORE INTO tag_retagged SELECT ?, id, tag FROM tag_proposal"
-                " WHERE id IN (SELECT value FROM json_each(?))",
+                "INSERT INTO tag_retagged SELECT ?, id, tag FROM tag_proposal"
+                f" WHERE id IN {_IDS} ON CONFLICT DO NOTHING",
                 (change, json.dumps(list(names))),
             )
             self._retag(names)
@@ -98,26 +107,29 @@ class TagKeys:
 
         A decision that the new domain has on a tag stays; otherwise the moved proposal counts.
         """
-        said = json.dumps(moves)
-        of_proposal = _MOVES.format(table="tag_proposal")
         with transaction(self._con):
+            for move in moves:
+                self._change_domain(*move)
+
+    def _change_domain(self, old: str, new: str, path: str) -> None:
+        these = "domain = ?1 AND path = ?3"
+        there = "domain = ?2 AND path = ?3"
+        # Of two proposals of one tag, the decided one of the new domain stays, or else the one that comes.
+        for gone, kept, state in (
+            (there, these, " AND state IN ('waiting', 'addition')"),
+            (these, there, ""),
+        ):
             self._con.execute(
-                "DELETE FROM tag_proposal WHERE state IN ('waiting', 'addition') AND id IN"
-                " (SELECT there.id FROM tag_proposal there JOIN tag_proposal coming USING (path, key)"
-                " JOIN (SELECT value ->> 0 AS old, value ->> 1 AS new, value ->> 2 AS path FROM json_each(?1)) m"
-                " ON there.domain = m.new AND coming.domain = m.old AND coming.path = m.path)",
-                (said,),
+                f"DELETE FROM tag_proposal WHERE {gone}{state}"
+                f" AND key IN (SELECT key FROM tag_proposal WHERE {kept})",
+                (old, new, path),
             )
-            self._con.execute(f"UPDATE OR IGNORE tag_proposal SET domain = m.new FROM {of_proposal}", (said,))
-            self._con.execute(f"DELETE FROM tag_proposal WHERE EXISTS (SELECT 1 FROM {of_proposal})", (said,))
-            self._con.execute(
-                f"UPDATE OR REPLACE tag_note SET domain = m.new FROM {_MOVES.format(table='tag_note')}",
-                (said,),
-            )
-            self._con.execute(
-                f"UPDATE tag_audit SET domain = m.new FROM {_MOVES.format(table='tag_audit')} AND {_OF_A_NOTE}",
-                (said,),
-            )
+        self._con.execute(
+            f"DELETE FROM tag_note WHERE {there} AND EXISTS (SELECT 1 FROM tag_note WHERE {these})",
+            (old, new, path),
+        )
+        for table, some in (("tag_proposal", ""), ("tag_note", ""), ("tag_audit", f" AND {_OF_A_NOTE}")):
+            self._con.execute(f"UPDATE {table} SET domain = ?2 WHERE {these}{some}", (old, new, path))
 
 
 # Renames in the audit log: one entry per run covers all its files, so that it is undone as a whole.
@@ -146,7 +158,7 @@ class RenamedFile:
 class RenameLog:
     """The renames in the audit log, on the connection of `Proposals`."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def begin(self, domain: str, taxonomy: str, renames: Sequence[tuple[str, str]], at: str) -> int:
@@ -165,8 +177,8 @@ class RenameLog:
             (number,) = one(
                 self._con,
                 "INSERT INTO tag_audit (at, domain, path, tags, action, head_before, head_after)"
-                " VALUES (?, ?, ?, ?, ?, x'', x'') RETURNING id",
-                (at, domain, taxonomy, said, RENAMING),
+                " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                (at, domain, taxonomy, said, RENAMING, b"", b""),
             )
         return int(number)
 
@@ -174,7 +186,8 @@ class RenameLog:
         """Record a file's bytes before and after a change that is about to be made."""
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR REPLACE INTO tag_renamed VALUES (?, ?, ?, ?)",
+                "INSERT INTO tag_renamed VALUES (?, ?, ?, ?) ON CONFLICT (change, path) DO UPDATE"
+                " SET head_before = excluded.head_before, head_after = excluded.head_after",
                 (number, file.path, file.head_before, file.head_after),
             )
 
@@ -212,14 +225,15 @@ _PAGES_KEPT = 500
 class ReviewPages:
     """The shown pages, on the connection of `Proposals`."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def show(self, page: str, domain: str, shown: Sequence[tuple[int, str]], at: str) -> None:
         """Record which proposals (id, path then) a page is about to show; the oldest pages are deleted."""
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR REPLACE INTO review_page VALUES (?, ?, ?, ?)",
+                "INSERT INTO review_page VALUES (?, ?, ?, ?) ON CONFLICT (page) DO UPDATE"
+                " SET domain = excluded.domain, shown = excluded.shown, written_at = excluded.written_at",
                 (page, domain, json.dumps(shown), at),
             )
             self._con.execute(
@@ -242,7 +256,7 @@ class ReviewPages:
 class Spending:
     """The spend of each day (UTC), on the connection of `Proposals`."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def add(self, day: str, proposer: str, dollars: float) -> None:
@@ -250,7 +264,8 @@ class Spending:
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO tag_spend VALUES (?1, ?2, 1, ?3)"
-                " ON CONFLICT DO UPDATE SET notes = notes + 1, dollars = dollars + ?3",
+                " ON CONFLICT (day, proposer) DO UPDATE SET notes = tag_spend.notes + 1,"
+                " dollars = tag_spend.dollars + ?3",
                 (day, proposer, dollars),
             )
 
@@ -308,7 +323,7 @@ class Change:
 class ChangeLog:
     """The changes made to notes, on the connection of `Proposals`."""
 
-    def __init__(self, con: apsw.Connection) -> None:
+    def __init__(self, con: Connection) -> None:
         self._con = con
 
     def record(self, change: Change, settled: Collection[int] = (), files: Collection[str] = ()) -> int:
@@ -319,7 +334,7 @@ class ChangeLog:
         with transaction(self._con):
             self._con.execute(
                 "UPDATE tag_proposal SET state = 'applied', reason = NULL, decided_at = ?"
-                " WHERE id IN (SELECT value FROM json_each(?))",
+                f" WHERE id IN {_IDS}",
                 (change.at, json.dumps(list(settled))),
             )
             (number,) = one(
@@ -332,7 +347,7 @@ class ChangeLog:
                 ),
             )
             self._con.executemany(
-                "INSERT INTO tag_renamed VALUES (?, ?, x'', x'')", [(number, path) for path in files]
+                "INSERT INTO tag_renamed VALUES (?, ?, ?, ?)", [(number, path, b"", b"") for path in files]
             )
         return int(number)
 
@@ -451,8 +466,8 @@ class Looked:
 class Proposals:
     """A connection to the tag tables in a vault's `state.db`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._con = open_state(folder)
+    def __init__(self, place: Place) -> None:
+        self._con = open_state(place)
         self.changes = ChangeLog(self._con)
         self.renames = RenameLog(self._con)
         self.spending = Spending(self._con)
@@ -479,7 +494,9 @@ class Proposals:
         """Record examined notes, replacing what was known of them."""
         with transaction(self._con):
             self._con.executemany(
-                "INSERT OR REPLACE INTO tag_note VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO tag_note VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (domain, path) DO UPDATE SET"
+                " note_hash = excluded.note_hash, sketch = excluded.sketch, outcome = excluded.outcome,"
+                " reason = excluded.reason, attempts = excluded.attempts, next_attempt = excluded.next_attempt",
                 [
                     (domain, path, n.note_hash, n.sketch, n.outcome, n.reason, n.attempts, n.next_attempt)
                     for path, n in notes.items()
@@ -529,9 +546,9 @@ class Proposals:
         with transaction(self._con):
             before = self._con.total_changes()
             self._con.executemany(
-                "INSERT OR IGNORE INTO tag_proposal"
+                "INSERT INTO tag_proposal"
                 " (domain, path, key, tag, tag_group, confidence, proposer, note_hash, state, proposed_at, rationale)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?)",
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?) ON CONFLICT DO NOTHING",
                 [
                     (
                         domain,
@@ -554,7 +571,7 @@ class Proposals:
         self,
         domain: str | None,
         *states: ProposalState,
-        limit: int = -1,
+        limit: int = _ALL,
         tag: str | None = None,
         sure: float = 0.0,
     ) -> list[Proposal]:
@@ -578,7 +595,7 @@ class Proposals:
         return dict(
             select(
                 self._con,
-                "SELECT tag, count(*) FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
+                "SELECT min(tag), count(*) FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
                 f" AND state IN (SELECT value FROM json_each(?2)) AND {_SHOWN} GROUP BY key ORDER BY key",
                 (domain, json.dumps(states)),
             )
@@ -599,7 +616,7 @@ class Proposals:
         return records(
             self._con,
             Proposal,
-            f"SELECT {_PROPOSAL} FROM tag_proposal WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
+            f"SELECT {_PROPOSAL} FROM tag_proposal WHERE id IN {_IDS} ORDER BY id",
             (json.dumps(list(ids)),),
         )
 
@@ -607,7 +624,8 @@ class Proposals:
         """Return a value that changes whenever a page would: counts and ids by state, and the notes that wait."""
         found = select(
             self._con,
-            "SELECT state, count(*), max(id), sum(id), group_concat(iif(state IN ('waiting','addition'), path, NULL))"
+            "SELECT state, count(*), max(id), sum(id),"
+            " group_concat(CASE WHEN state IN ('waiting', 'addition') THEN path END)"
             f" FROM tag_proposal WHERE domain = ? AND {_SHOWN} GROUP BY state ORDER BY state",
             (domain,),
         )
@@ -651,7 +669,7 @@ class Proposals:
 
     def drop(self, ids: Collection[int]) -> None:
         """Delete waiting proposals by id; those already decided stay."""
-        sql = "DELETE FROM tag_proposal WHERE id IN (SELECT value FROM json_each(?)) AND state = 'waiting'"
+        sql = f"DELETE FROM tag_proposal WHERE id IN {_IDS} AND state = 'waiting'"
         with transaction(self._con):
             self._con.execute(sql, (json.dumps(list(ids)),))
 
@@ -662,7 +680,7 @@ class Proposals:
         with transaction(self._con):
             self._con.execute(
                 "UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ?"
-                " WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('waiting', 'addition')",
+                f" WHERE id IN {_IDS} AND state IN ('waiting', 'addition')",
                 (state, reason, at, json.dumps(list(ids))),
             )
             return self._con.changes()
@@ -671,8 +689,7 @@ class Proposals:
         """Record the outcome of accepted proposals: applied, refused, or waiting again."""
         with transaction(self._con):
             self._con.execute(
-                "UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ?"
-                " WHERE id IN (SELECT value FROM json_each(?))",
+                f"UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ? WHERE id IN {_IDS}",
                 (state, reason, at, json.dumps(list(ids))),
             )
 
@@ -683,7 +700,7 @@ class Proposals:
                 "INSERT INTO tag_proposal"
                 " (domain, path, key, tag, tag_group, confidence, proposer, state, proposed_at, decided_at)"
                 " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?8)"
-                " ON CONFLICT DO UPDATE SET state = ?7, tag = ?4, reason = NULL, decided_at = ?8"
-                " WHERE state NOT IN ('accepted', 'applied')",
+                " ON CONFLICT (domain, path, key) DO UPDATE SET state = ?7, tag = ?4, reason = NULL, decided_at = ?8"
+                " WHERE tag_proposal.state NOT IN ('accepted', 'applied')",
                 (domain, path, tag.casefold(), tag, group, OPERATOR, state, at),
             )

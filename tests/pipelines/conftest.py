@@ -25,7 +25,7 @@ from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.indexing.deletions import Release
 from pipelines.indexing.ingest import Ingest, Outcome, embed_pending, index_saved, index_words, pipeline_name
 from pipelines.indexing.reconcile import Report, check_paths, reconcile
-from pipelines.model import EmbeddingContext
+from pipelines.model import EmbeddingContext, Place, PostgresPlace
 from pipelines.notes.chunk import chunk_settings
 from pipelines.state.note_log import NoteEvent
 from pipelines.vault import files
@@ -239,6 +239,12 @@ def address(request: pytest.FixtureRequest) -> str | None:
     if not getattr(request, "param", ""):
         return None
     return str(request.getfixturevalue("postgres").address)
+
+
+@pytest.fixture
+def place(tmp_path: Path, address: str | None) -> Place:
+    """Where a vault's state is: in a folder, or in PostgreSQL."""
+    return tmp_path if address is None else PostgresPlace(tmp_path, address, secrets.token_hex(8))
 
 
 @pytest.fixture

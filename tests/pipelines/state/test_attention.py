@@ -15,12 +15,14 @@ from pipelines.maintenance.databases import copy, forget_choices
 from pipelines.state.attention import KEPT_S, WINDOW_S, Attention, Chosen
 from pipelines.state.state import STATE_FILE
 
+ON_BOTH_STORES = True
+
 NOTES = ("Soil.md", "River.md")
 
 
 @pytest.fixture
-def store(tmp_path):
-    made = Attention(tmp_path)
+def store(place):
+    made = Attention(place)
     yield made
     made.close()
 
@@ -63,6 +65,7 @@ def test_the_choices_of_one_note_are_deleted_or_those_of_all(store):
     assert store.choices() == []
 
 
+@pytest.mark.of_sqlite
 def test_what_is_deleted_is_in_no_file_though_another_connection_is_open(store, tmp_path):
     other = Attention(tmp_path)
     store.add(["wherry.md"], "opened", 0.0)
@@ -87,6 +90,7 @@ def test_a_moved_note_shares_a_moment_with_the_note_that_was_there(store):
     assert [(one.path, one.at) for one in store.choices()] == [("Earth.md", WINDOW_S), ("Earth.md", 0.0)]
 
 
+@pytest.mark.of_sqlite
 def test_a_copy_without_choices_has_no_trace_of_them(store, tmp_path):
     names = [f"Secret diary {number}.md" for number in range(500)]
     store.add(names, "opened", 0.0)

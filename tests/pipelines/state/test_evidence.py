@@ -12,6 +12,8 @@ from pipelines.maintenance.backup import restore_backup, write_backup
 from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord, EvidenceSummary
 from pipelines.state.state import STATE_FILE, State
 
+ON_BOTH_STORES = True
+
 HIT = EvidenceHit("vault", "Soil.md", "Soil", "Winter", 3, 9, "Soil … sleeps", 0.25, 1, "h1", "s1")
 LATER = "2026-03-02T10:00:00+00:00"
 
@@ -30,9 +32,9 @@ def record(name="r1", **changed):
 
 
 @pytest.fixture
-def evidence(tmp_path):
-    State(tmp_path).close()
-    opened = Evidence(tmp_path)
+def evidence(place):
+    State(place).close()
+    opened = Evidence(place)
     yield opened
     opened.close()
 
@@ -50,11 +52,11 @@ def test_a_record_is_read_as_it_was_written(evidence):
     assert evidence.get("r1") == record()
 
 
-def test_a_record_is_there_after_everything_was_closed(evidence, tmp_path):
+def test_a_record_is_there_after_everything_was_closed(evidence, place):
     evidence.add(record())
     evidence.close()
-    State(tmp_path).close()
-    other = Evidence(tmp_path)
+    State(place).close()
+    other = Evidence(place)
     assert other.get("r1") == record()
     other.close()
 
@@ -115,6 +117,7 @@ def test_a_records_passages_are_its_own(evidence):
     assert evidence.get("r2") == record("r2", texts={"h1": "another"})
 
 
+@pytest.mark.of_sqlite
 def test_deleting_leaves_nothing_of_a_record_and_all_of_the_others(evidence, tmp_path):
     evidence.add(record("r1"))
     evidence.curate("r1", CITATIONS, {"h2": "A boat."}, notes="n", at=LATER)
@@ -126,6 +129,7 @@ def test_deleting_leaves_nothing_of_a_record_and_all_of_the_others(evidence, tmp
     assert set(rows_left(tmp_path).values()) == {0}
 
 
+@pytest.mark.of_sqlite
 @pytest.mark.parametrize(
     "act",
     [
@@ -141,6 +145,7 @@ def test_a_record_that_is_not_there_is_named_and_nothing_is_written(evidence, tm
     assert set(rows_left(tmp_path).values()) == {0}
 
 
+@pytest.mark.of_sqlite
 def test_a_record_is_written_whole_or_not_at_all(evidence):
     evidence.add(record())
     with pytest.raises(apsw.ConstraintError):

@@ -5,11 +5,13 @@ import pytest
 from pipelines.state.health import Problems
 from pipelines.state.state import State
 
+ON_BOTH_STORES = True
+
 
 @pytest.fixture
-def problems(tmp_path):
-    State(tmp_path).close()
-    opened = Problems(tmp_path)
+def problems(place):
+    State(place).close()
+    opened = Problems(place)
     yield opened
     opened.close()
 
@@ -30,6 +32,7 @@ def test_a_problem_that_changes_its_words_keeps_the_time_at_which_it_began(probl
     assert [(p.message, p.since) for p in problems.reported()] == [("second", began)]
 
 
+@pytest.mark.of_sqlite
 def test_the_same_report_twice_writes_once(problems, tmp_path):
     problems.report("model", "", "the same")
     before = (tmp_path / "state.db-wal").stat().st_mtime_ns
@@ -38,8 +41,8 @@ def test_the_same_report_twice_writes_once(problems, tmp_path):
     assert (tmp_path / "state.db-wal").stat().st_mtime_ns == before
 
 
-def test_every_process_sees_what_another_one_reported(problems, tmp_path):
+def test_every_process_sees_what_another_one_reported(problems, place):
     problems.report("model", "", "reported there")
-    other = Problems(tmp_path)
+    other = Problems(place)
     assert [p.message for p in other.reported()] == ["reported there"]
     other.close()

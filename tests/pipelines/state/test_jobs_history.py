@@ -12,6 +12,8 @@ from pipelines.errors import StorageUnavailableError
 from pipelines.state.jobs import PATHS_KEPT, History, JobFilter, Result, saved_of
 from pipelines.state.state import State
 
+ON_BOTH_STORES = True
+
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
@@ -30,9 +32,9 @@ def clock():
 
 
 @pytest.fixture
-def history(tmp_path, clock):
-    State(tmp_path).close()
-    opened = History(tmp_path, clock)
+def history(place, clock):
+    State(place).close()
+    opened = History(place, clock)
     yield opened
     opened.close()
 
@@ -202,6 +204,7 @@ def test_pages_put_together_are_the_jobs_of_the_filter_newest_first(tmp_path_fac
     assert found == expected
 
 
+@pytest.mark.of_sqlite
 def test_a_page_needs_one_index_and_no_row(history):
     plan = list(
         history._con.execute(
@@ -315,6 +318,7 @@ def test_the_saves_of_a_job_that_an_earlier_version_recorded_are_those_of_its_do
 # A full disk
 
 
+@pytest.mark.of_sqlite
 def test_a_full_disk_says_that_a_later_try_may_go_well_and_loses_no_row(history):
     number = begin(history, "a.md")
     (pages,) = next(iter(history._con.execute("PRAGMA page_count")))

@@ -6,10 +6,12 @@ import pytest
 
 from pipelines.state.jobs import History, Result
 
+ON_BOTH_STORES = True
+
 
 @pytest.fixture
-def history(tmp_path):
-    opened = History(tmp_path)
+def history(place):
+    opened = History(place)
     yield opened
     opened.close()
 

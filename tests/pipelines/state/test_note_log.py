@@ -8,6 +8,8 @@ import pytest
 
 from pipelines.state.note_log import KEPT_PER_NOTE, NoteEvent, NoteLog, file_key
 
+ON_BOTH_STORES = True
+
 MODEL, PIPELINE = "m", "5:200/40/1200"
 
 
@@ -27,8 +29,8 @@ def clock():
 
 
 @pytest.fixture
-def log(tmp_path, clock):
-    opened = NoteLog(tmp_path, clock)
+def log(place, clock):
+    opened = NoteLog(place, clock)
     yield opened
     opened.close()
 

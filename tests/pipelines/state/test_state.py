@@ -34,6 +34,8 @@ from pipelines.state.state import (
     WrittenFacts,
 )
 
+ON_BOTH_STORES = True
+
 DAY = 24 * 3600.0
 
 
@@ -52,8 +54,8 @@ def clocks():
 
 
 @pytest.fixture
-def state(tmp_path, clocks):
-    opened = State(tmp_path, Clocks(lambda: clocks.up, lambda: clocks.wall))
+def state(place, clocks):
+    opened = State(place, Clocks(lambda: clocks.up, lambda: clocks.wall))
     yield opened
     opened.close()
 

@@ -6,10 +6,12 @@ import pytest
 
 from pipelines.state.state import OperatorDecisions, open_state
 
+ON_BOTH_STORES = True
+
 
 @pytest.fixture
-def decisions(tmp_path):
-    con = open_state(tmp_path)
+def decisions(place):
+    con = open_state(place)
     yield OperatorDecisions(con)
     con.close()
 

@@ -8,13 +8,15 @@ from pipelines.model import Suggestion
 from pipelines.state.state import State
 from pipelines.state.tags import Change, Proposals, RenamedFile
 
+ON_BOTH_STORES = True
+
 AT = "2026-01-02"
 
 
 @pytest.fixture
-def proposals(tmp_path):
-    State(tmp_path).close()
-    opened = Proposals(tmp_path)
+def proposals(place):
+    State(place).close()
+    opened = Proposals(place)
     yield opened
     opened.close()
 

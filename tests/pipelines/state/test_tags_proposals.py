@@ -10,11 +10,13 @@ from pipelines.model import Suggestion
 from pipelines.state.state import State as StateFile
 from pipelines.state.tags import Looked, Proposals, ProposalState
 
+ON_BOTH_STORES = True
+
 
 @pytest.fixture
-def proposals(tmp_path):
-    StateFile(tmp_path).close()
-    opened = Proposals(tmp_path)
+def proposals(place):
+    StateFile(place).close()
+    opened = Proposals(place)
     yield opened
     opened.close()
 

@@ -6,11 +6,13 @@ from pipelines.state import tags
 from pipelines.state.state import State
 from pipelines.state.tags import Proposals
 
+ON_BOTH_STORES = True
+
 
 @pytest.fixture
-def pages(tmp_path):
-    State(tmp_path).close()
-    proposals = Proposals(tmp_path)
+def pages(place):
+    State(place).close()
+    proposals = Proposals(place)
     yield proposals.pages
     proposals.close()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pipelines.state.state import State
 from pipelines.state.tags import Proposals
 
+ON_BOTH_STORES = True
 
-def test_a_days_spend_is_its_own_and_counts_every_proposer(tmp_path):
-    State(tmp_path).close()
-    proposals = Proposals(tmp_path)
+
+def test_a_days_spend_is_its_own_and_counts_every_proposer(place):
+    State(place).close()
+    proposals = Proposals(place)
     for proposer, dollars in (("haiku", 0.25), ("haiku", 0.25), ("sonnet", 0.5)):
         proposals.spending.add("2026-11-21", proposer, dollars)
     proposals.spending.add("2026-11-22", "haiku", 0.125)
