@@ -13,6 +13,8 @@ from service.runtime.lock import only_one
 from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
+UNDO = "`everindex ignore --undo"
+
 
 @pytest.fixture
 def run(vault, tmp_path, tiny_model, monkeypatch, capsys):
@@ -114,13 +116,16 @@ def test_why_suggests_notes_for_a_name_that_no_note_or_several_have(run):
 
 def test_why_names_the_line_of_the_rule_that_decides(run, vault):
     (vault / ".everindexignore").write_text("# ours\ndrafts/\n")
-    assert run("why", "drafts/a.md")[1] == "drafts/a.md is ignored: .everindexignore:2: drafts/\n"
+    assert (
+        run("why", "drafts/a.md")[1]
+        == f"drafts/a.md is ignored: .everindexignore:2: drafts/; {UNDO} drafts` removes that line\n"
+    )
     answer = json.loads(run("why", "--json", "drafts/a.md")[1])
     assert answer["rule"] == {"file": ".everindexignore", "line": 2, "pattern": "drafts/"}
     (vault / "drafts" / "old").mkdir(parents=True)
     assert run("why", "drafts/old")[1].startswith("drafts/old is ignored: .everindexignore:2: drafts/")
     (vault / "drafts" / "Protecting Slep").mkdir()  # a note is called almost so
-    assert run("why", "drafts/Protecting Slep")[1].endswith(" is ignored: .everindexignore:2: drafts/\n")
+    assert run("why", "drafts/Protecting Slep")[1].endswith("` removes that line\n")
 
 
 def test_why_knows_a_file_that_was_not_read_yet_and_what_became_of_one_that_is_gone(run, vault):
@@ -147,7 +152,10 @@ def test_why_asks_the_rules_as_they_are_now(run, vault):
     (vault / "Soon.md").write_text("soon\n")
     (vault / ".everindexignore").write_text("/Soon.md\n")
     assert run("index")[0] == 0
-    assert run("why", "Soon.md")[1] == "Soon.md is ignored: .everindexignore:1: /Soon.md\n"
+    assert (
+        run("why", "Soon.md")[1]
+        == f"Soon.md is ignored: .everindexignore:1: /Soon.md; {UNDO} Soon.md` removes that line\n"
+    )
     (vault / ".everindexignore").unlink()
     assert run("why", "Soon.md")[1].startswith("Soon.md is pending: it was not read yet")
     (vault / "Soon.md").unlink()
@@ -160,7 +168,7 @@ def test_a_file_that_a_rule_ignores_is_named_by_its_file_name_unless_a_note_is_c
         (vault / path).write_text("A draft.\n")
     (vault / ".everindexignore").write_text("Drafts/\n")
     assert run("index")[0] == 0
-    ignored = "Drafts/Worms.md is ignored: .everindexignore:1: Drafts/\n"
+    ignored = f"Drafts/Worms.md is ignored: .everindexignore:1: Drafts/; {UNDO} Drafts` removes that line\n"
     for name in ("Worms", "worms", "Drafts/Worms", "Worms.md", "worms.MD"):
         assert run("why", name)[1] == ignored
     assert "Drafts/Worms.md is ignored" in run("show", "Worms")[2]

@@ -78,7 +78,10 @@ def found(resources, question):
 def test_an_index_says_which_files_it_could_have_besides(vault, opened):
     assert not any("could be indexed" in line for line in index(opened()))
     (vault / "report.pdf").write_bytes(b"%PDF-1.4")
-    assert "1 other file could be indexed: 1 pdf (add the format" in index(opened())[-1]
+    assert index(opened())[-2:] == [
+        "1 other file could be indexed: 1 pdf",
+        f"  `everindex init {vault}` writes a _domains.yaml with the formats of your files",
+    ]
 
 
 @pytest.mark.parametrize("changed", OTHERS)
