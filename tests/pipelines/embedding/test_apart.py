@@ -12,13 +12,14 @@ import threading
 import numpy as np
 import psutil
 import pytest
-from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer
 
 from pipelines.embedding.apart import TorchProcess
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.models import find_model
 from pipelines.errors import BadVectorError, ChildDiedError
+
+safetensors = pytest.importorskip("safetensors.numpy", reason="everindex[models] is not installed")
+tokenizers = pytest.importorskip("tokenizers", reason="everindex[models] is not installed")
 
 TEXTS = ["Rain fell on the dry garden.", "soil", "A letter to shareholders, of some length."]
 
@@ -105,10 +106,10 @@ def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(tiny_model, wa
 def test_a_text_with_a_bad_vector_ends_nothing(tiny_model, tmp_path):
     folder = tmp_path / "spoilt"
     shutil.copytree(tiny_model, folder)
-    weights = load_file(folder / "model.safetensors")
+    weights = safetensors.load_file(folder / "model.safetensors")
     words = weights["embeddings.word_embeddings.weight"]
-    words[Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id("tomato")] = float("nan")
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    words[tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id("tomato")] = float("nan")
+    safetensors.save_file(weights, folder / "model.safetensors", {"format": "pt"})
     process = TorchProcess(find_model(str(folder)))
     process.wait_until_ready()
     with pytest.raises(BadVectorError, match="zero or not finite"):
