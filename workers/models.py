@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -143,6 +144,11 @@ class BulkEmbedder:
 Encoder = Embedder | RemoteEmbedder
 
 
+def _end(processes: Mapping[str, TorchProcess]) -> None:
+    for process in processes.values():
+        process.close()
+
+
 class Embedders:
     """A process's loaded models by name; each is loaded at first use, and by torch besides when many texts wait.
 
@@ -165,6 +171,8 @@ class Embedders:
         self._loading, self._pairing = threading.Lock(), threading.Lock()
         self._loaded: dict[str, Encoder] = {}
         self._torch: dict[str, TorchProcess] = {}
+        # A process that forgets its models does not leave torch idle for a minute.
+        weakref.finalize(self, _end, self._torch)
         self._without_torch_until = -math.inf
         self._is_closed = False
         self._pairs: dict[str, CrossEncoder] = {}
@@ -190,8 +198,7 @@ class Embedders:
     def close(self) -> None:
         """Close the connections to endpoints, and end the processes with torch."""
         self._is_closed = True
-        for process in self._torch.values():
-            process.close()
+        _end(self._torch)
         for embedder in self._loaded.values():
             if isinstance(embedder, RemoteEmbedder):
                 embedder.close()

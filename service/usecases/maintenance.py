@@ -13,6 +13,7 @@ from pathlib import Path
 from pipelines.cache.cache import SqliteCache, WritableCache, readable_second, readable_sentences
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
+from pipelines.embedding.embedder import Vectors
 from pipelines.errors import (
     AlreadyRunningError,
     CacheCorruptError,
@@ -145,9 +146,14 @@ def prepare_sentences(resources: Resources, domain: Domain, cache: WritableCache
             known = readable_sentences(path, cache.meta, pending[at : at + _HASHES_AT_ONCE])
             cache.passages.keep_quantized(known)
     if pending := cache.passages.hashes_of_pending_sentences():
-        embedder = resources.embedders.bulk(cache.meta.model, lambda: len(pending))
+        left = len(pending)
+
+        def encode(texts: Sequence[str]) -> Vectors:
+            # Asked for each time, because torch is ready after the first of many texts.
+            return resources.embedders.bulk(cache.meta.model, lambda: left).encode_queries(texts)
+
         with suppress(ModelUnavailableError):  # no endpoint may read them
-            prepare(cache, embedder.encode_queries, lambda: False)
+            prepare(cache, encode, lambda: False)
     second = resources.second_model(domain)
     if second and not second.is_cross_encoder:
         cache.second.want(second.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 from functools import partial
 
 import numpy as np
+import psutil
 import pytest
 
 from pipelines.embedding.apart import TorchProcess
@@ -118,6 +120,15 @@ def test_an_idle_process_that_ended_is_started_again_for_many_texts(
     embedders.bulk(model, lambda: 100)
     assert embedders._torch[model] is not first
     embedders.close()
+
+
+def test_models_that_are_forgotten_leave_no_process_behind(tmp_path, tiny_model, wait_until):
+    forgotten = Embedders(tmp_path, find_model, dict)
+    forgotten.bulk(str(tiny_model), lambda: 100)
+    pid = forgotten._torch[str(tiny_model)].pid
+    del forgotten
+    gc.collect()
+    wait_until(lambda: not psutil.pid_exists(pid))
 
 
 def test_a_model_that_broke_is_loaded_again(embedders, tiny_model):
