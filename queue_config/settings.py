@@ -225,9 +225,7 @@ class Settings(BaseSettings):
     )
     store: SecretStr | None = Field(
         default=None,
-        description="keep state and indexes in PostgreSQL (`pip install everindex[postgres]`), for processes on"
-        " several machines; default: SQLite files in `state`",
-        examples=['"postgresql://everindex@db.example.org/notes"'],
+        description="keep state and indexes in PostgreSQL, `postgresql://...`; default: SQLite files in `state`",
     )
     embedding_model: str | None = Field(
         default=None,
