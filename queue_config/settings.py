@@ -68,6 +68,8 @@ def _is_this_machine(host: str | None) -> bool:
         return False
 
 
+_OF_POSTGRESQL = ("postgresql://", "postgres://")
+_NO_STORE = "it has to begin with postgresql://"
 _NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
 _NO_INBOX = "has to be the path of a folder relative to the vault, without names that begin with a dot"
 OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
@@ -221,6 +223,10 @@ class Settings(BaseSettings):
         description="keep the queue in Redis, for processes on several machines; default: an SQLite file",
         examples=['"redis://localhost:6379/0"'],
     )
+    store: SecretStr | None = Field(
+        default=None,
+        description="keep state and indexes in PostgreSQL, `postgresql://...`; default: SQLite files in `state`",
+    )
     embedding_model: str | None = Field(
         default=None,
         validation_alias=_plain("embedding_model"),
@@ -370,6 +376,14 @@ class Settings(BaseSettings):
         if url is not None and not is_of_redis(url.get_secret_value()):
             raise ValueError(_NO_REDIS_URL)
         return url
+
+    @field_validator("store")
+    @classmethod
+    def _is_of_postgresql(cls, address: SecretStr | None) -> SecretStr | None:
+        """Refuse an address of something else without repeating its password."""
+        if address is not None and not address.get_secret_value().startswith(_OF_POSTGRESQL):
+            raise ValueError(_NO_STORE)
+        return address
 
     @field_validator("inbox")
     @classmethod

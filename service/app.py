@@ -105,7 +105,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         stopping = threading.Event()
         for work in (_keep_models_loaded, _follow_commits):
             threading.Thread(target=work, args=(view, stopping), daemon=True).start()
-        with heartbeat(place.state, "query", version("everindex")), closing(sessions):
+        with heartbeat(view.resources.store, "query", version("everindex")), closing(sessions):
             try:
                 yield
             finally:

@@ -18,7 +18,7 @@ import psutil
 import structlog
 
 from pipelines.errors import EverindexError
-from pipelines.model import as_iso
+from pipelines.model import Place, as_iso
 from pipelines.sqlite import file_id
 from pipelines.state.health import SILENT_SECONDS, Problems, Process, Processes, Role
 from pipelines.state.state import STATE_FILE
@@ -127,7 +127,7 @@ def _outlived(processes: Processes, role: Role) -> list[str]:
 
 
 @contextmanager
-def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
+def heartbeat(place: Place, role: Role, version: str) -> Iterator[None]:
     """Report from a separate thread that this process lives, while the context is active."""
     raise_limit()
     stopped = threading.Event()
@@ -138,8 +138,8 @@ def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
         while True:
             with suppress(EverindexError):  # others report a full disk
                 if processes is None:
-                    processes = Processes(folder)
-                    problems = Problems(folder)
+                    processes = Processes(place)
+                    problems = Problems(place)
                 rss = psutil.Process().memory_info().rss
                 processes.put(Process(process_name(), role, version, started, rss))
                 report_limit(problems, role)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -10,13 +11,13 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import structlog
 
 from pipelines import domains
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import CacheTables, SqliteCache, WritableCache
 from pipelines.cache.notes import Rules
 from pipelines.cache.schema import CacheMeta, check_model
 from pipelines.cache.vectors import Vector
@@ -42,12 +43,14 @@ from pipelines.errors import (
     EverindexError,
     ModelNotAllowedError,
     ModelUnavailableError,
+    StateError,
+    StorageUnavailableError,
 )
 from pipelines.formats import FormatName
 from pipelines.indexing.deletions import DeletionBrake
 from pipelines.indexing.ingest import Encode, Ingest, Remote, chunking_of, pipeline_name
 from pipelines.indexing.languages import Languages, languages_by_domain
-from pipelines.model import ChunkSettings, DateOrder, Domain
+from pipelines.model import ChunkSettings, DateOrder, Domain, Place, PostgresPlace
 from pipelines.notes.privacy import compared, is_private_place
 from pipelines.sqlite import FileId, file_id
 from pipelines.state.endpoints import EndpointUses
@@ -78,6 +81,7 @@ from workers.vault_paths import locate_vault, not_there
 
 
 Store = TypeVar("Store")
+Opened = TypeVar("Opened", bound=CacheTables)
 
 log = structlog.get_logger()
 
@@ -85,30 +89,33 @@ log = structlog.get_logger()
 class Stores:
     """A process's connections to the databases of a state folder, one per thread and kind."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._own = threading.local()
         self.replaced = 0
         """How often a cache's file was deleted or replaced while it was open."""
 
-    def of(self, kind: Callable[[Path], Store]) -> Store:
-        """Return this thread's connection of a kind, which is a class that opens the `state.db` of a folder."""
-        opened: dict[Callable[[Path], Store], Store] = self._own.__dict__.setdefault("opened", {})
+    def of(self, kind: Callable[[Place], Store]) -> Store:
+        """Return this thread's connection of a kind, which is a class that opens the state at a place."""
+        opened: dict[Callable[[Place], Store], Store] = self._own.__dict__.setdefault("opened", {})
         if kind not in opened:
-            opened[kind] = kind(self._folder)
+            opened[kind] = kind(self._place)
         return opened[kind]
 
-    def cache(self, slug: str, opener: Callable[[Path], SqliteCache], *, writable: bool) -> SqliteCache:
+    def cache(self, slug: str, opener: Callable[[Path], Opened], *, writable: bool) -> Opened:
         """Return this thread's connection to a domain's current cache.
 
         It is reopened when another cache became current, and when the file was deleted or replaced, because writes to
         a deleted file are lost.
         """
-        path = self.of(State).cache_path(slug)
-        held: dict[tuple[str, bool], tuple[SqliteCache, FileId | None]] = self._own.__dict__.setdefault(
-            "caches", {}
-        )
+        held: dict[tuple[str, bool], tuple[Any, FileId | None]] = self._own.__dict__.setdefault("caches", {})
         cache, opened = held.get((slug, writable), (None, None))
+        try:
+            path = self.of(State).cache_path(slug)
+        except (StateError, StorageUnavailableError):
+            if cache is None or writable or isinstance(self._place, Path):
+                raise
+            return cast("Opened", cache)  # while the server is away, this host's copy is read
         if cache and (cache.path != path or opened != file_id(path)):
             if cache.path == path:
                 self.replaced += 1
@@ -119,7 +126,7 @@ class Stores:
         if cache is None:
             cache = opener(path)
             held[slug, writable] = cache, file_id(path)
-        return cache
+        return cast("Opened", cache)
 
 
 @lru_cache(maxsize=256)
@@ -148,7 +155,11 @@ class Resources:
         self._registry: Registry | None = None
         self._formats: tuple[FormatName, ...] | None = None
         self._languages: dict[str, Languages] | None = None
-        self.stores = Stores(self.place.state)
+        self.store: Place = self.place.state
+        if settings.store is not None:
+            vault = re.sub(r"[^a-z0-9]+", "_", self.place.root.name.lower()).strip("_") or "vault"
+            self.store = PostgresPlace(self.place.state, settings.store.get_secret_value(), vault)
+        self.stores = Stores(self.store)
         self.sandbox = Sandbox()
         self.embedders = Embedders(
             self.place.state,
@@ -364,48 +375,74 @@ class Resources:
                 continue  # it was chosen when it was allowed
             check_model(cache.meta, info.name, info.dimension, path)
 
-    def cache(self, domain: Domain) -> SqliteCache:
+    def cache(self, domain: Domain) -> WritableCache:
         """Return this thread's connection to a domain's current cache, for writing; it is created at first use.
 
         An existing cache keeps its model, splitting and context whatever the settings say, until `everindex reembed`.
         """
         return self.stores.cache(domain.slug, partial(self._open_current, domain), writable=True)
 
-    def _open_current(self, domain: Domain, path: Path) -> SqliteCache:
+    def _open_current(self, domain: Domain, path: Path) -> WritableCache:
         try:
-            found = SqliteCache.open(path)
+            found = self._open_existing(path)
         except CacheMissingError:
             return self.open_cache(path, self.model_of(domain), domain)
         found.close()
         info = recorded_model(self.settings, found.meta, self.root)
         return self.open_cache(path, info, domain, chunking_of(found.meta.pipeline))
 
+    def _open_existing(self, path: Path) -> WritableCache:
+        if isinstance(self.store, Path):
+            return SqliteCache.open(path)
+        from pipelines.cache.postgres import PostgresCache  # noqa: PLC0415 - its library is not always installed
+
+        return PostgresCache.open(self.store.address, self.store.schema(path.stem), path)
+
     def reader(self, domain: Domain) -> SqliteCache:
         """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
-        return self.stores.cache(domain.slug, SqliteCache.open, writable=False)
+        return self.stores.cache(domain.slug, self._open_to_read, writable=False)
+
+    def _open_to_read(self, path: Path) -> SqliteCache:
+        self.follow()
+        return SqliteCache.open(path)
+
+    def follow(self) -> None:
+        """Have this host's copies of caches in PostgreSQL take in what was committed. Raises CacheError."""
+        if isinstance(self.store, Path):
+            return
+        for domain in self.domains():
+            with suppress(CacheMissingError):  # a worker is about to make it
+                self.stores.cache(domain.slug, self._open_existing, writable=True).tidy()
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
-    ) -> SqliteCache:
-        """Open a cache file of a domain for writing with a model and a way of splitting notes (the settings')."""
+    ) -> WritableCache:
+        """Open a cache of a domain for writing with a model and a way of splitting notes (the settings')."""
         pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), options_of(domain))
-        cache = SqliteCache.create(path, CacheMeta(info.name, info.dimension, pipeline))
+        cache = self._create(path, CacheMeta(info.name, info.dimension, pipeline))
         if self.settings.endpoints_of(info.name) and not cache.vectors.probes():
             # Its model is that of the other indexes by this name, whose vectors it may take.
             cache.vectors.keep_probes(self._probes_of(info.name))
         return cache
 
+    def _create(self, path: Path, meta: CacheMeta) -> WritableCache:
+        if isinstance(self.store, Path):
+            return SqliteCache.create(path, meta)
+        from pipelines.cache.postgres import PostgresCache  # noqa: PLC0415 - as above
+
+        return PostgresCache.create(self.store.address, self.store.schema(path.stem), path, meta)
+
     def date_order(self, domain: Domain) -> DateOrder:
         """Return the sources of the dates of a domain's notes."""
         return replace(domain.dates, daily=read_daily_format(self.root))
 
-    def caches(self) -> dict[str, SqliteCache]:
+    def caches(self) -> dict[str, WritableCache]:
         """Return the caches of this process's domains by slug."""
         return {domain.slug: self.cache(domain) for domain in self.domains()}
 
     # Work
 
-    def ingest(self, domain: Domain, cache: SqliteCache) -> Ingest:
+    def ingest(self, domain: Domain, cache: WritableCache) -> Ingest:
         """Return what indexing a domain needs."""
         return Ingest(
             domain=domain.slug,
@@ -430,7 +467,7 @@ class Resources:
             remote=self._remote_of(domain, cache) if self.settings.endpoints_of(cache.meta.model) else None,
         )
 
-    def _record(self, slug: str, cache: SqliteCache, events: Sequence[NoteEvent]) -> None:
+    def _record(self, slug: str, cache: WritableCache, events: Sequence[NoteEvent]) -> None:
         """Write to the log by note. It is best effort: notes are also indexed while `state.db` cannot be written."""
         try:
             if events:
@@ -490,7 +527,7 @@ class Resources:
                     raise _other_model(cache)
         return np.array(known, np.float32)
 
-    def _encoder(self, cache: SqliteCache) -> Encoder | BulkEmbedder:
+    def _encoder(self, cache: WritableCache) -> Encoder | BulkEmbedder:
         """Return the loaded model of a cache, if its vectors are those of the cache.
 
         Raises ModelUnavailableError, CacheError.
@@ -508,7 +545,7 @@ class Resources:
             raise _other_model(cache)
         return embedder
 
-    def _remote_of(self, domain: Domain, cache: SqliteCache) -> Remote:
+    def _remote_of(self, domain: Domain, cache: WritableCache) -> Remote:
         def local() -> Encode | None:
             with suppress(ModelUnavailableError):
                 embedder = self._encoder(cache)
@@ -528,7 +565,7 @@ class Resources:
             compared(domain.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
         )
 
-    def private_notes(self, domain: Domain, cache: SqliteCache) -> frozenset[str]:
+    def private_notes(self, domain: Domain, cache: WritableCache) -> frozenset[str]:
         """Return the paths in a domain's cache whose texts must not leave this machine. Raises CacheError.
 
         A review queue quotes notes, so that the domain's own files are among them.
@@ -576,7 +613,7 @@ class Resources:
             raise NotRecordedError(str(error)) from error
 
 
-def _other_model(cache: SqliteCache) -> ModelUnavailableError:
+def _other_model(cache: WritableCache) -> ModelUnavailableError:
     return ModelUnavailableError(
         f"{cache.path.name} may have the vectors of another model that is called {cache.meta.model}, too; restore the"
         " settings `endpoints` with which it was built, or run `everindex index --rebuild`"

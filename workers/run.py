@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,7 +18,7 @@ from huey.api import Task
 from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 from redis.exceptions import RedisError
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.child import Child
 from pipelines.embedding.models import NO_MODEL
 from pipelines.errors import EverindexError, ModelUnavailableError
@@ -27,7 +26,7 @@ from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
 from pipelines.indexing.dates import date_notes as date_notes_of
 from pipelines.indexing.dates import dates_are_behind
 from pipelines.maintenance.backup import sweep_leftovers
-from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain
+from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain, Place
 from pipelines.search.find import prepare, prepare_second
 from pipelines.state.health import Processes
 from pipelines.state.jobs import History, Result
@@ -128,7 +127,7 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
     return tasks
 
 
-def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: SqliteCache) -> int:
+def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: WritableCache) -> int:
     """Rank a domain; while its communities were not computed by the configured method, report that as a problem."""
     ranked = rank_domain(cache, domain, tasks.child)
     if ranked.problem:
@@ -141,7 +140,7 @@ def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Sqlit
     return ranked.notes
 
 
-def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: SqliteCache) -> bool:
+def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: WritableCache) -> bool:
     """Say whether a domain's ranks used other settings than its own; false for ten minutes after a failure."""
     failed = tasks.failed.get(domain.slug)
     waits = failed is not None and time.monotonic() - failed < _AGAIN_SECONDS
@@ -185,7 +184,7 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
         tasks.prepare_sentences(domain.slug)
 
 
-def _can_prepare(resources: Resources, domain: Domain, cache: SqliteCache) -> bool:
+def _can_prepare(resources: Resources, domain: Domain, cache: WritableCache) -> bool:
     """Say whether a loaded model can prepare something: sentences, or passages for the domain's second model."""
     has_loaded, second = resources.embedders.has_loaded, resources.second_model(domain)
     if second or domain.rerank_model is None:  # otherwise it is wanted, and cannot be used for now
@@ -227,7 +226,7 @@ class _Doing(threading.local):
 class Recorder(logging.Handler):
     """Receives huey's signals and every log record. History is best effort: jobs also run on a full disk."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Place) -> None:
         super().__init__()
         self._state = state
         self._doing = _Doing()
@@ -296,7 +295,7 @@ class Recorder(logging.Handler):
 @contextmanager
 def recorded(huey: Queue, resources: Resources) -> Iterator[Recorder]:
     """Record the jobs of this process while the context is active."""
-    recorder = Recorder(resources.place.state)
+    recorder = Recorder(resources.store)
     huey.signal(*_SIGNALS)(recorder.signal)
     logging.getLogger().addHandler(recorder)
     try:
@@ -358,8 +357,7 @@ def run_worker(settings: Settings) -> None:
     resources = Resources(settings)
     resources.check_models()
     huey = resources.queue()
-    state = resources.place.state
-    with heartbeat(state, "worker", version("everindex")), recorded(huey, resources) as recorder:
+    with heartbeat(resources.store, "worker", version("everindex")), recorded(huey, resources) as recorder:
         _work(settings, resources, huey, recorder)
     log.info("worker stopped")
 

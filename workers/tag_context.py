@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.cache.vectors import Vector
 from pipelines.embedding.remote import RemoteEmbedder
 from pipelines.errors import NoteError, UnsafePathError
@@ -116,7 +116,7 @@ class TaggingContext:
         """Return what reviewing a domain needs; `apply`: also write accepted tags."""
         return review.ReviewContext(domain, self.vocabulary(domain), self.notes(domain), apply)
 
-    def _local(self, domain: Domain, vocabulary: Taxonomy, cache: SqliteCache) -> LocalProposer:
+    def _local(self, domain: Domain, vocabulary: Taxonomy, cache: WritableCache) -> LocalProposer:
         fitted = self._fitted.get(domain.slug)
         if fitted and fitted[1] == vocabulary and time.monotonic() - fitted[0] < _REFIT_SECONDS:
             return fitted[2]

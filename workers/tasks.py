@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from huey.api import Task
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
 from pipelines.indexing.ingest import (
@@ -153,8 +153,8 @@ SAVES_PER_TASK = 64
 class RemoteWork:
     """What says whether endpoints embed a cache's texts, whether one is open, and whether this process asks one."""
 
-    embeds: Callable[[SqliteCache], bool]
-    is_ready: Callable[[SqliteCache], bool]
+    embeds: Callable[[WritableCache], bool]
+    is_ready: Callable[[WritableCache], bool]
     busy: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -349,7 +349,7 @@ def _say_speed(resources: Resources, slug: str, embedded: int, started: float) -
 
 
 def _index_apart(
-    cache: SqliteCache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None]
+    cache: WritableCache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None]
 ) -> Outcome:
     """Index notes that are parsed apart until about a second has passed, or none can be indexed now."""
     until = time.monotonic() + SLICE_SECONDS
@@ -383,7 +383,9 @@ def reconcile_now(
     return reports
 
 
-def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache, events: list[DiffEvent]) -> None:
+def announce(
+    huey: Queue, tasks: Tasks, domain: Domain, cache: WritableCache, events: list[DiffEvent]
+) -> None:
     """Enqueue saves that settled together, unless such a hint already waits; a bulk change is drained instead."""
     huey.reopen_if_replaced()
     if len(events) > SAVES_PER_TASK:
@@ -392,7 +394,7 @@ def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache, even
         tasks.index_notes(domain.slug, [asdict(event) for event in events])
 
 
-def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache) -> None:
+def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: WritableCache) -> None:
     """Enqueue a domain's pending work, unless the domain is paused or such a hint already waits."""
     slug = domain.slug
     if tasks.paused(slug):
@@ -417,13 +419,13 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: SqliteCache) -> None:
         tasks.index_apart(slug)
 
 
-def has_pending(cache: SqliteCache) -> bool:
+def has_pending(cache: WritableCache) -> bool:
     """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
     return cache.leases.has_pending("words", "together") or cache.leases.has_pending("vectors")
 
 
 @contextmanager
-def _ingest(resources: Resources, domain: Domain, cache: SqliteCache) -> Iterator[Ingest]:
+def _ingest(resources: Resources, domain: Domain, cache: WritableCache) -> Iterator[Ingest]:
     """Yield what indexing needs. If the disk fails, leases cannot be released here and are left to the sweep."""
     ingest = replace(resources.ingest(domain, cache), apart=True)
     try:
@@ -434,7 +436,7 @@ def _ingest(resources: Resources, domain: Domain, cache: SqliteCache) -> Iterato
 
 
 def _slice(
-    huey: Queue, tasks: Tasks, resources: Resources, domain: Domain, cache: SqliteCache, ingest: Ingest
+    huey: Queue, tasks: Tasks, resources: Resources, domain: Domain, cache: WritableCache, ingest: Ingest
 ) -> dict[str, Any]:
     """Work for about a second, words before vectors; stop as soon as a save waits."""
     started = time.monotonic()

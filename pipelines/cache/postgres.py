@@ -23,7 +23,7 @@ from pipelines.cache.passages import Quantized, SqlPassages
 from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
 from pipelines.cache.search import SqliteSearch
 from pipelines.notes import lexical
-from pipelines.postgres import PostgresConnection
+from pipelines.postgres import PostgresConnection, missing
 from pipelines.sqlite import first, select, snapshot, transaction
 
 COPY_OF = "copy_of"
@@ -277,6 +277,22 @@ class PostgresCache(CacheTables):
             con.close()
             raise
         return cache
+
+    @classmethod
+    def open(cls, address: str, schema: str, path: Path) -> PostgresCache:
+        """Open an existing cache for writing with its copy at `path`. Raises CacheMissingError, CacheError."""
+        con = PostgresConnection(address, schema)
+        with con.errors():
+            there = con.has_schema()
+        if not there:
+            con.close()
+            raise missing(schema)
+        try:
+            meta = read_meta(con, Path(schema))
+            return cls(con, Copy(con, path, meta), meta, con.clock())
+        except BaseException:
+            con.close()
+            raise
 
     def close(self) -> None:
         """Close the connection and the copy."""

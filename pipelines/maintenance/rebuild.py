@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.domains import Registry
 from pipelines.indexing.ingest import Ingest, embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
@@ -16,7 +16,7 @@ _RECONCILE_SECONDS = 2.0
 
 
 def catch_up(
-    cache: SqliteCache, ingest: Ingest, progress: Callable[[Counts], None], besides: Collection[str]
+    cache: WritableCache, ingest: Ingest, progress: Callable[[Counts], None], besides: Collection[str]
 ) -> int:
     """Index until nothing is pending; return how many texts were embedded. Words come before vectors.
 
@@ -35,7 +35,7 @@ def catch_up(
 
 
 def build_beside(
-    registry: Registry, cache: SqliteCache, ingest: Ingest, progress: Callable[[Counts], None]
+    registry: Registry, cache: WritableCache, ingest: Ingest, progress: Callable[[Counts], None]
 ) -> int:
     """Fill a new cache from the disk while the current one keeps serving; return how many texts were embedded.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import read_frontmatter
@@ -71,7 +71,7 @@ def begins(data: bytes, head: bytes) -> bool:
 
 
 def found_again(
-    cache: SqliteCache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
+    cache: WritableCache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
 ) -> Change:
     """Return a change at the path where its note is now, and move what is known of the note there.
 
@@ -85,7 +85,13 @@ def found_again(
 
 
 def former_paths(
-    cache: SqliteCache, proposals: Proposals, log: NoteLog, root: Path, domain: str, path: str, max_bytes: int
+    cache: WritableCache,
+    proposals: Proposals,
+    log: NoteLog,
+    root: Path,
+    domain: str,
+    path: str,
+    max_bytes: int,
 ) -> list[str]:
     """Return where a note was when its tags were promoted, as far as the undoing would find it at `path` now."""
     if not cache.ledger.hashes_of([path]):
@@ -106,7 +112,7 @@ def former_paths(
 
 
 def path_now(
-    cache: SqliteCache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
+    cache: WritableCache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
 ) -> str:
     """Return the path where the note of a change is now.
 
@@ -149,11 +155,11 @@ def _fits(root: Path, raw: str, max_bytes: int, change: Change) -> bool:
         return False
 
 
-def _has_the_text(cache: SqliteCache, path: str, known: Looked) -> bool:
+def _has_the_text(cache: WritableCache, path: str, known: Looked) -> bool:
     return not is_another(known.sketch, sketch(cache.notes.texts_of(path)))
 
 
-def _has_twins(cache: SqliteCache, proposals: Proposals, change: Change) -> bool:
+def _has_twins(cache: WritableCache, proposals: Proposals, change: Change) -> bool:
     """Say whether another note that is gone was left with the same beginning: what is found may be that one."""
     if change.action in (RENAMED, RENAMING):
         left = {file.path: file.head_after for file in proposals.renames.files(change.id)}
@@ -178,7 +184,7 @@ class DomainNotes:
     domain: str
     root: Path
     max_bytes: int
-    cache: SqliteCache
+    cache: WritableCache
     proposals: Proposals
     log: NoteLog
     displaced: Path

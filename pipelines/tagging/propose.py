@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.domains import Registry
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
@@ -69,7 +69,7 @@ def is_another(one: bytes, other: bytes) -> bool:
     return 2 * shared / (1 + shared) < _STILL_THE_SAME
 
 
-def begin(cache: SqliteCache, proposals: Proposals, domain: str, began_ns: float = math.inf) -> None:
+def begin(cache: WritableCache, proposals: Proposals, domain: str, began_ns: float = math.inf) -> None:
     """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new.
 
     What the ledger knows exists, unless it was saved after `began_ns` (since the epoch). The texts of notes that are
@@ -96,7 +96,7 @@ def begin(cache: SqliteCache, proposals: Proposals, domain: str, began_ns: float
     )
 
 
-def follow_moves(cache: SqliteCache, proposals: Proposals, domain: str) -> None:
+def follow_moves(cache: WritableCache, proposals: Proposals, domain: str) -> None:
     """Recognise notes that were renamed: the same bytes at a new path, and the old path is gone."""
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
     gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.hashes_of(known.keys())}
@@ -130,7 +130,7 @@ def follow_renames(
     proposals.keys.follow(change, names)
 
 
-def withdraw(cache: SqliteCache, proposals: Proposals, domain: str) -> None:
+def withdraw(cache: WritableCache, proposals: Proposals, domain: str) -> None:
     """Hide the waiting tags of notes that are gone, and show them again when the notes are back.
 
     A renamed note keeps its proposals. If another text is now at the old path, the waiting proposals of the former
@@ -153,7 +153,7 @@ def withdraw(cache: SqliteCache, proposals: Proposals, domain: str) -> None:
         proposals.set_gone(domain, gone)
 
 
-def drop_given(cache: SqliteCache, proposals: Proposals, domain: str, root: Path) -> None:
+def drop_given(cache: WritableCache, proposals: Proposals, domain: str, root: Path) -> None:
     """Delete the waiting proposals of tags that a person has given to the note.
 
     The index has to be as the file is: while the undoing of a tag is not indexed yet, the note seems to have it.
@@ -172,7 +172,7 @@ def _is_current(root: Path, raw: str, size: int, mtime_ns: int, is_dirty: bool) 
 
 
 def due(
-    cache: SqliteCache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
+    cache: WritableCache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
 ) -> list[str]:
     """Return the paths to examine at `now` (wall clock, seconds), and record the notes that changed only a little."""
     follow_moves(cache, proposals, domain)
@@ -216,7 +216,7 @@ class ProposalContext:
 
     domain: Domain
     taxonomy: Taxonomy
-    cache: SqliteCache
+    cache: WritableCache
     proposals: Proposals
     root: Path
     max_bytes: int
@@ -237,7 +237,7 @@ class _Examination:
 
 
 def fit_local(
-    cache: SqliteCache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
+    cache: WritableCache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
 ) -> LocalProposer:
     """Fit the local proposer to a domain's current index; `encode` embeds documents.
 

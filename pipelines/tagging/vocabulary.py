@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.errors import TaxonomyError, UnsafePathError
 from pipelines.model import TagEntry, TagStatus, Taxonomy
 from pipelines.notes.frontmatter import is_tag, line_starts, read_frontmatter, split_lines
@@ -114,7 +114,7 @@ class Missing:
     examples: tuple[str, ...]
 
 
-def missing(cache: SqliteCache, taxonomy: Taxonomy, leave_out: Collection[str] = ()) -> list[Missing]:
+def missing(cache: WritableCache, taxonomy: Taxonomy, leave_out: Collection[str] = ()) -> list[Missing]:
     """Return what the most notes share and no tag of the vocabulary covers; `leave_out` are no notes."""
     covered = {
         _stem(word)

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import WritableCache
 from pipelines.cache.ledger import LedgerRow
 from pipelines.errors import (
     AlreadyThereError,
@@ -389,7 +389,7 @@ def index_here(view: View, path: str, *, force: bool = False) -> IndexAnswer:
     return answer
 
 
-def _completed(resources: Resources, file: NoteFile, cache: SqliteCache) -> LedgerRow | None:
+def _completed(resources: Resources, file: NoteFile, cache: WritableCache) -> LedgerRow | None:
     """Index until a note has its words and vectors, or nothing helps for `PATIENCE_SECONDS`; return its row."""
     cache.leases.free_those_of_the_dead(resources.is_at_work)
     ingest = resources.ingest(file.domain, cache)

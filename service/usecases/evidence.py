@@ -91,7 +91,7 @@ class Records:
 
     @contextmanager
     def _store(self) -> Iterator[Evidence]:
-        store = Evidence(self._resources.place.state)
+        store = Evidence(self._resources.store)
         try:
             yield store
         finally:

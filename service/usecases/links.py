@@ -348,7 +348,7 @@ class Traversal:
 
     def _question(self, asked: Question) -> tuple[Question, str | None]:
         """Return the question that is meant, and the record that has it."""
-        with closing(Evidence(self._resources.place.state)) as records:
+        with closing(Evidence(self._resources.store)) as records:
             try:
                 return read_question(records.get(asked.typed).question, asked.filters), asked.typed
             except EvidenceNotFoundError:

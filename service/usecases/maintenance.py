@@ -10,7 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.cache.cache import SqliteCache, readable_second, readable_sentences
+from pipelines.cache.cache import SqliteCache, WritableCache, readable_second, readable_sentences
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
 from pipelines.embedding.embedder import Vectors
@@ -19,6 +19,7 @@ from pipelines.errors import (
     CacheCorruptError,
     CacheError,
     CacheMissingError,
+    ConfigurationError,
     ModelUnavailableError,
     NotRunningError,
 )
@@ -126,14 +127,14 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
     return lines
 
 
-def refine(resources: Resources, domain: Domain, cache: SqliteCache) -> list[str]:
+def refine(resources: Resources, domain: Domain, cache: WritableCache) -> list[str]:
     """Date a domain's notes and compute its ranks where these are behind; return the lines to show."""
     date_notes(resources.root, cache, domain, resources.date_order(domain))
     behind = cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain)
     return _rank(cache, domain) if behind else []
 
 
-def prepare_sentences(resources: Resources, domain: Domain, cache: SqliteCache) -> None:
+def prepare_sentences(resources: Resources, domain: Domain, cache: WritableCache) -> None:
     """Compute vectors of sentences and by a second model, as the service does when nothing else waits.
 
     Those that another cache has are taken from it.
@@ -160,7 +161,7 @@ def prepare_sentences(resources: Resources, domain: Domain, cache: SqliteCache) 
 
 
 def _prepare_second(
-    resources: Resources, domain: Domain, cache: SqliteCache, model: str, others: Sequence[Path]
+    resources: Resources, domain: Domain, cache: WritableCache, model: str, others: Sequence[Path]
 ) -> None:
     for path in others:
         pending = cache.second.hashes_pending()
@@ -217,7 +218,7 @@ def remove_kept(resources: Resources) -> list[StoredIndex]:
     return kept
 
 
-def _rank(cache: SqliteCache, domain: Domain) -> list[str]:
+def _rank(cache: WritableCache, domain: Domain) -> list[str]:
     """Compute a domain's ranks; return a line if its communities do not use the configured method."""
     problem = rank_domain(cache, domain).problem
     return [problem] if problem else []
@@ -265,7 +266,7 @@ def mend_state(state: Path) -> list[str]:
     Raises AlreadyRunningError.
     """
     file = state / STATE_FILE
-    if not is_damaged(file):
+    if not file.exists() or not is_damaged(file):
         return []
     try:
         with only_one(state), work_folder(state, "salvage") as folder:
@@ -358,7 +359,13 @@ def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) 
     """
     for domain in resources.domains():
         if any(d.kind != "damage" for d in verdicts[domain.slug].differences):
-            repair(resources.cache(domain), verdicts[domain.slug])
+            cache = resources.cache(domain)
+            if not isinstance(cache, SqliteCache):
+                raise ConfigurationError(
+                    f"{domain.slug} is kept in PostgreSQL, where `verify` compares and does not repair;"
+                    " `everindex index --rebuild` builds a new index beside it"
+                )
+            repair(cache, verdicts[domain.slug])
     complete_work(resources, progress)
     return verify_caches(resources)
 
@@ -395,7 +402,7 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
         time.sleep(_POLL_SECONDS)
 
 
-def _is_worked_on(cache: SqliteCache) -> bool:
+def _is_worked_on(cache: WritableCache) -> bool:
     """Say whether a worker has taken up some of what is pending; a file with scanned pages takes it minutes."""
     found = cache.leases.waiting()
     return found is not None and found.is_leased
@@ -404,8 +411,9 @@ def _is_worked_on(cache: SqliteCache) -> bool:
 def back_up(resources: Resources, file: Path, *, attention: bool = False, replaces: bool = False) -> str:
     """Write a backup, with `attention` also which notes were chosen; return the message for the user.
 
-    Only with `replaces` may the file exist. Raises BackupError, CacheCorruptError.
+    Only with `replaces` may the file exist. Raises BackupError, CacheCorruptError, ConfigurationError.
     """
+    _require_files(resources, "`pg_dump` backs it up")
     manifest = write_backup(
         file,
         resources.place.state,
@@ -420,11 +428,17 @@ def back_up(resources: Resources, file: Path, *, attention: bool = False, replac
     return f"{file}: state and {caches} of {manifest.root}, {file.stat().st_size / 1e6:.1f} MB"
 
 
+def _require_files(resources: Resources, instead: str) -> None:
+    if not isinstance(resources.store, Path):
+        raise ConfigurationError(f"what is known of {resources.root} is in PostgreSQL; {instead}")
+
+
 def restore(resources: Resources, file: Path, *, same_notes: bool = False) -> list[str]:
     """Restore a backup, of another vault only with `same_notes`; return the messages for the user.
 
-    Raises AlreadyRunningError, BackupError.
+    Raises AlreadyRunningError, BackupError, ConfigurationError.
     """
+    _require_files(resources, "`pg_restore` restores it")
     try:
         with only_one(resources.place.state):
             placed = restore_backup(
@@ -461,7 +475,7 @@ def index_again(resources: Resources, progress: Progress, version: str | None = 
     return [_report(slug, cache, wanted[slug]) for slug, cache in caches.items()]
 
 
-def _report(slug: str, cache: SqliteCache, wanted: list[str]) -> str:
+def _report(slug: str, cache: WritableCache, wanted: list[str]) -> str:
     failed = len({row.path for row in cache.ledger.parked_notes()}.intersection(wanted))
     done = counted(len(wanted) - failed, "note")
     line = f"{slug}: {done} indexed again by the pipeline {cache.meta.pipeline}"

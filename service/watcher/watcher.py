@@ -157,7 +157,7 @@ class Watcher:
     def run(self) -> None:
         """Watch, then scan, so that changes during the scan cause events; then follow events."""
         state = self._resources.place.state
-        with only_one(state), heartbeat(state, "watcher", version("everindex")):
+        with only_one(state), heartbeat(self._resources.store, "watcher", version("everindex")):
             self._resources.check_models()
             try:
                 while not self._stop.is_set():

@@ -22,7 +22,7 @@ import numpy as np
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import SqliteCache, WritableCache
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
@@ -105,7 +105,7 @@ class LightResources(Resources):
         # One process for all formats: otherwise each format would take another one.
         self.sandbox._used.update(form.reader for form in FORMATS if form.apart)
 
-    def ingest(self, domain: Domain, cache: SqliteCache) -> Ingest:
+    def ingest(self, domain: Domain, cache: WritableCache) -> Ingest:
         ingest = super().ingest(domain, cache)
         return replace(ingest, owner=self._owner) if self._owner else ingest
 

@@ -320,7 +320,7 @@ def test_a_secret_under_a_mistyped_name_is_not_printed():
     assert "hunter2" not in explained()
 
 
-SECRETS = ("redis_url", "anthropic_api_key")
+SECRETS = ("redis_url", "store", "anthropic_api_key")
 MAY_HOLD_ONE = (*SECRETS, "anthropic_base_url")
 HIDDEN = "hunter2hunter2"
 
@@ -365,7 +365,8 @@ def test_every_setting_that_is_a_secret_is_known_to_be_one(name):
         for field in Settings.model_fields
         if "SecretStr" in str(Settings.model_fields[field].annotation)
     ] == [*SECRETS]
-    assert provenance(Settings(), {})[name][0] == "not set"
+    shown = provenance(Settings(), {})
+    assert name not in shown or shown[name][0] == "not set"
 
 
 @pytest.mark.parametrize(

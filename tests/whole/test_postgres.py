@@ -1,0 +1,104 @@
+"""A vault whose state and indexes are in PostgreSQL, as its users meet it: a real server, which also dies."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.postgres import PostgresServer, postgres_server
+
+from .conftest import User, wait_for
+
+NOTES = {
+    "Moats.md": "---\ntags: [moat]\naliases: [Castle]\n---\n# Moats\n\nThe market gives a moat a price. See [[Garden]].\n",
+    "Garden.md": "# Garden\n\nCompost for the tomato, soil for the bean. [[Bread]]\n",
+    "Bread.md": "# Bread\n\nThe bread needs flour, and the market. [[Moats]]\n",
+    **{
+        f"notes/{n}.md": f"# Note {n}\n\nLetter {n} on the river and the boat, see [[{n - 1}]].\n"
+        for n in range(30)
+    },
+}
+QUESTIONS = [
+    "moats",
+    "how does the garden grow",
+    "castle",
+    "river -boat",
+    "tag:moat",
+    '"letter 7"',
+    "bread market",
+]
+
+
+@pytest.fixture
+def server():
+    with postgres_server() as started:
+        yield started
+
+
+@pytest.fixture
+def user(tmp_path, tiny_model, server: PostgresServer):
+    root = tmp_path / "notes"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    made = User(tmp_path, root, EMBEDDING_MODEL=str(tiny_model), EVERINDEX_STORE=server.address)
+    yield made
+    made.stop()
+
+
+def answers(user: User) -> dict[str, list[dict[str, object]]]:
+    """What each question finds, without what only names this index."""
+    user.wait_until_quiet()
+    found = {}
+    for question in QUESTIONS:
+        hits = user.get("/search", q=question, k=10).json()["results"]
+        found[question] = [{key: value for key, value in hit.items() if key != "chunk"} for hit in hits]
+    return found
+
+
+def test_the_answers_are_those_of_a_vault_in_files_and_no_file_holds_the_state(user, tmp_path):
+    user.up()
+    found = answers(user)
+    assert all(found.values())
+    assert not (user.state / "state.db").exists()
+    user.stop()
+    here = User(tmp_path / "files", user.root, EMBEDDING_MODEL=user.environment["EMBEDDING_MODEL"])
+    here.up()
+    assert answers(here) == found
+    here.stop()
+
+
+def test_a_save_while_the_server_is_dead_is_found_when_it_is_back(user, server):
+    user.up()
+    server.kill()
+    (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
+    server.start()
+    wait_for(lambda: "late.md" in user.found("quokka"), f"the late note; {user.logs()}")
+
+
+def test_another_host_answers_from_its_own_copy_and_follows(user, tmp_path):
+    user.up()
+    other = User(
+        tmp_path / "other",
+        user.root,
+        **{k: user.environment[k] for k in ("EMBEDDING_MODEL", "EVERINDEX_STORE")},
+    )
+    other.start("serve", *other.place, "--port", str(other.port))
+    wait_for(lambda: other.health() and "Moats.md" in other.found("moats"), "the other host answers")
+    (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
+    wait_for(lambda: "late.md" in other.found("quokka"), "the other host follows")
+    other.stop()
+
+
+def test_a_backup_says_that_the_server_has_its_own(user, tmp_path):
+    user.run("index", *user.place)
+    assert "pg_dump" in user.run("backup", str(tmp_path / "backup"), *user.place, code=2)
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(user):
+    user.environment["EVERINDEX_STORE"] = "postgresql://me:secret@127.0.0.1:1/notes"
+    said = user.run("index", *user.place, code=1)
+    assert "127.0.0.1:1/notes" in said
+    assert "secret" not in said
+    user.environment["EVERINDEX_STORE"] = "mysql://x"
+    assert "postgresql://" in user.run("index", *user.place, code=2)
