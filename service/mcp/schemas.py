@@ -50,7 +50,7 @@ class Arguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_meant(cls, given: Any) -> Any:
-        """Take `uri` or `path`, as hits call it, for `note`, and read lists that a client sends as JSON in a string."""
+        """Take a hit's `uri` or `path` for `note`, and read lists that a client sends as JSON in a string."""
         if not isinstance(given, dict):
             return given
         parsed = {n for n, field in cls.model_fields.items() if get_origin(field.annotation) in (list, dict)}
