@@ -375,11 +375,15 @@ class CacheTables:
 
     def set_ignored(self, ignored: Mapping[str, str]) -> None:
         """Replace the list of ignored files (path -> rule); write nothing if it is unchanged."""
-        if dict(select(self.con, "SELECT path, rule FROM vault_ignored")) == dict(ignored):
+        if self.ignored() == dict(ignored):
             return
         with transaction(self.con):
             self.con.execute("DELETE FROM vault_ignored")
             self.con.executemany("INSERT INTO vault_ignored VALUES (?, ?)", ignored.items())
+
+    def ignored(self) -> dict[str, str]:
+        """Return the files that the last scan ignored, by path, each with the rule."""
+        return dict(select(self.con, "SELECT path, rule FROM vault_ignored ORDER BY path"))
 
     def note_ignored(self, path: str, rule: str | None) -> None:
         """Record the rule that ignores a path, or None if no rule does."""

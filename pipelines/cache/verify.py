@@ -369,7 +369,7 @@ def _columns(con: apsw.Connection, table: str) -> list[str]:
 
 def kept_ignored(cache: SqliteCache) -> dict[str, str]:
     """Return the ignored files as the cache has them (path -> rule)."""
-    return dict(select(cache.con, "SELECT path, rule FROM vault_ignored"))
+    return cache.ignored()
 
 
 def kept_files(cache: SqliteCache) -> dict[str, FoundFile]:

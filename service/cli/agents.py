@@ -238,5 +238,8 @@ def _install(client: AgentClient, name: str, entry: dict[str, Any], *, write: bo
         return
     out.say(f"{client.title}: in {file}", "cyan")
     out.say(client.shown(name, entry))
-    out.say(client.next_step)
+    out.say(
+        f"Nothing was written: paste it there, or add `--client {client.name} --write`."
+        f" Then {client.again} {client.title}."
+    )
     out.print()

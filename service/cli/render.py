@@ -77,6 +77,8 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
     for file in answer.get("unindexed", ()):  # likewise
         line = f"{named_so(file)}; `everindex why {shlex.quote(file['path'])}` says what to do"
         console.print(Text(line, "yellow"), soft_wrap=True)
+    if left := answer.get("not_indexed"):  # likewise
+        console.print(Text(f"{left}; `everindex status` says which", "dim"), soft_wrap=True)
     for slug, reason in answer["index"]["failed"].items():
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"), soft_wrap=True)
 
@@ -324,7 +326,9 @@ def _print_reembed(console: Console, domains: dict[str, dict[str, Any]]) -> None
 
 
 def _print_warned(console: Console, facts: dict[str, Any]) -> None:
-    """Print how many notes have parts that could not be read, and which records have one id, if there are any."""
+    """Print which files are ignored, how many notes could be read in part, and which records have one id."""
+    for path, rule in facts.get("ignored_files", {}).items():  # an earlier version says nothing of them
+        console.print(Text(f"ignored: {path} ({rule})", "dim"), soft_wrap=True)
     if count := sum(domain.get("warned", 0) for domain in facts["domains"].values()):
         notes = counted(count, "note has parts that", "notes have parts that")
         console.print(

@@ -102,7 +102,10 @@ def _wanted_lines(note: NoteText, written: list[str], meant: Meant, asked: Read)
 
 
 def section_lines(note: NoteText, section: str) -> tuple[int, int]:
-    """Return the first and last line under a heading; `A#B` is B below A. Raises NotFoundError."""
+    """Return the first and last line under a heading, or of a place in a document; `A#B` is B below A.
+
+    Raises NotFoundError.
+    """
     wanted = [fold(part.strip()) for part in section.replace(" > ", "#").split("#") if part.strip()]
     found: list[Section] = []
     for one in note.sections:
@@ -110,10 +113,16 @@ def section_lines(note: NoteText, section: str) -> tuple[int, int]:
             found.append(one)
         elif found:
             break
-    if not found:
-        known = ", ".join(" > ".join(one.headings) for one in note.sections[:_SHOWN_HEADINGS] if one.headings)
-        raise NotFoundError(f"{note.path} has no section {section}; its sections are: {known or 'none'}")
-    return found[0].first, found[-1].last
+    if found:
+        return found[0].first, found[-1].last
+    for part in note.parts:
+        if fold(part.place) == fold(section.strip()):
+            return part.lines.first, part.lines.last
+    there = [" > ".join(one.headings) for one in note.sections if one.headings] or [
+        one.place for one in note.parts
+    ]
+    known = ", ".join(there[:_SHOWN_HEADINGS])
+    raise NotFoundError(f"{note.path} has no section {section}; its sections are: {known or 'none'}")
 
 
 def _is_below(section: Section, wanted: list[str]) -> bool:

@@ -50,16 +50,19 @@ class Arguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_meant(cls, given: Any) -> Any:
-        """Take `path`, as hits call it, for `note`, and read lists that a client sends as JSON in a string."""
+        """Take a hit's `uri` or `path` for `note`, and read lists that a client sends as JSON in a string."""
         if not isinstance(given, dict):
             return given
-        if "note" in cls.model_fields and "note" not in given:
-            given = {"note" if name == "path" else name: value for name, value in given.items()}
         parsed = {n for n, field in cls.model_fields.items() if get_origin(field.annotation) in (list, dict)}
-        return {
+        meant = {
             name: _read(value) if name in parsed and isinstance(value, str) else value
             for name, value in given.items()
         }
+        # A list of paths is a filter.
+        named = next((name for name in ("uri", "path") if isinstance(meant.get(name), str)), None)
+        if named and "note" in cls.model_fields and "note" not in meant:
+            meant["note"] = meant.pop(named)
+        return meant
 
 
 def _read(text: str) -> Any:

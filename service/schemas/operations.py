@@ -355,7 +355,7 @@ class Health(BaseModel):
         watcher={"mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1,
                  "overflows": 0, "said_s": 3.0},
         refused_messages={"foreign": 0, "unknown": 0, "replayed": 0}, problems=[],
-        other_files={"pdf": 12},
+        ignored_files={"Drafts/Zebra.md": ".everindexignore:1: Drafts/"}, other_files={"pdf": 12},
         to_index_other_files=["`everindex init /home/ada` writes a _domains.yaml with the formats of your files"],
         shared_ids={"EA-NVDA": ["NVDA.yaml", "NVDA copy.yaml"]},
     )  # fmt: skip
@@ -382,6 +382,9 @@ class Health(BaseModel):
         description="queue messages that were ignored: foreign, of unknown tasks, or delivered twice"
     )
     problems: list[str]
+    ignored_files: dict[str, str] = Field(
+        description="the first ten ignored files by path, each with the rule"
+    )
     other_files: dict[str, int] = Field(
         {}, description="files that could be indexed if `formats:` named their format, by format"
     )

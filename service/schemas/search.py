@@ -262,6 +262,10 @@ class SearchAnswer(BaseModel):
         [],
         description="without an answer: files whose names have the words of the question, and that are not indexed",
     )
+    not_indexed: str | None = Field(
+        None,
+        description="without an answer: how many files are ignored, and how many of which format not indexed",
+    )
 
 
 Value = str | bool | int | float

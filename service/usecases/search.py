@@ -79,13 +79,14 @@ from service.usecases.status import (
     describe_note,
     files_called,
     index_of,
+    left_out,
     on_disk,
     record_ids,
     shared_ids,
     state_of,
     without_counts,
 )
-from service.usecases.text import moment, sharing
+from service.usecases.text import moment, not_indexed, sharing
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -611,7 +612,15 @@ class View:
             unindexed=[]
             if page.answers or offset
             else files_called(self.resources, self.audience, self.readers(), question),
+            not_indexed=None if page.answers or offset else self._not_indexed(),
         )
+
+    def _not_indexed(self) -> str | None:
+        """Return for the owner how many files are not indexed; None for others, and if there are none."""
+        if not self.audience.sees_all:
+            return None
+        ignored, others = left_out(self.resources, self.readers())
+        return not_indexed(len(ignored), others) or None
 
     @stage("excerpts")
     def _excerpts(self, page: Page) -> list[tuple[Excerpt, bool]]:
@@ -729,7 +738,8 @@ class View:
         domains, failed = self._ask(partial(state_of, self.resources))
         index = self.index_state()
         index.failed |= failed
-        return describe_health(self.resources, queue, domains, index, self._shared_ids())
+        ignored, _ = left_out(self.resources, self.readers())
+        return describe_health(self.resources, queue, domains, index, self._shared_ids(), ignored)
 
     def _shared_ids(self) -> dict[str, list[str]]:
         """Return the ids that several records have, looked for anew when an index has changed."""

@@ -135,6 +135,9 @@ def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> s
     return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}
 
 
+MOST_IGNORED_SHOWN = 10
+"""How many ignored files an answer names."""
+
 MOST_SHARED_IDS = 20
 """How many ids that several records have an answer names."""
 
@@ -193,6 +196,21 @@ def files_called(
         found = [path for path in named if not any(path in one for one in indexed)]
         return list(islice(_not_indexed(resources, caches, found[:_MOST_EXAMINED]), _MOST_SHOWN))
     return []
+
+
+def left_out(
+    resources: Resources, readers: Sequence[tuple[Domain, SqliteCache]]
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the ignored files with their rules, and how many files have each format that is not indexed.
+
+    They are those that the last comparison found.
+    """
+    ignored: dict[str, str] = {}
+    for _, cache in readers:
+        with suppress(CacheError):  # a problem of its own
+            ignored |= cache.ignored()
+    compared = last_comparison(resources.state())
+    return ignored, added(compared.others.values()) if compared else {}
 
 
 def _nearest(asked: frozenset[str], paths: Collection[str]) -> list[str]:
@@ -379,6 +397,7 @@ def describe_health(
     domains: Mapping[str, Mapping[str, Any]],
     index: IndexState,
     shared: Mapping[str, list[str]],
+    ignored: Mapping[str, str],
 ) -> Health:
     """Describe the vault, its caches and the problems."""
     state = resources.state()
@@ -410,6 +429,7 @@ def describe_health(
         to_index_other_files=how_to_index(resources.root, resources.registry(), compared.others)
         if compared and any(compared.others.values())
         else [],
+        ignored_files=dict(islice(ignored.items(), MOST_IGNORED_SHOWN)),
         shared_ids=dict(islice(shared.items(), MOST_SHARED_IDS)),
     )
 

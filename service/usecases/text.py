@@ -40,6 +40,15 @@ def not_asked_for(counts: Mapping[str, int], how: Sequence[str]) -> list[str]:
     return [f"{files} could be indexed: {by_format(counts)}", *(f"  {one}" for one in how)]
 
 
+def not_indexed(ignored: int, others: Mapping[str, int]) -> str:
+    """Say how many files are not indexed: `1 file is ignored and 1 PDF is not indexed`; nothing if there are none."""
+    parts = [counted(ignored, "file is ignored", "files are ignored")] if ignored else []
+    if others:
+        formats = ", ".join(f"{count:,} {name.upper()}" for name, count in others.items())
+        parts.append(f"{formats} {'is' if sum(others.values()) == 1 else 'are'} not indexed")
+    return " and ".join(parts)
+
+
 def named_so(file: Mapping[str, Any]) -> str:
     """Say that a file which has the words of a question in its name is not indexed, and why."""
     reason = f": {file['reason']}" if file["reason"] else ""

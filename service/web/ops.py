@@ -42,6 +42,7 @@ from service.usecases.naming import may_be_a_title, notes_called
 from service.usecases.notes import Reader, log_entries
 from service.usecases.operations import Operations
 from service.usecases.search import View
+from service.usecases.status import left_out
 from service.usecases.tags import Tags
 from service.usecases.text import counted, nearest_first, way_to, why_kept, why_left_out
 from service.usecases.titles import TitleSearch
@@ -170,6 +171,7 @@ def add_job_pages(app: FastAPI, pages: JobPages) -> None:
 
 _LONGEST_NAME = 1_000
 _MOST_ENTRIES = 100
+_MOST_LEFT_OUT = 50
 
 
 class NotePages:
@@ -204,6 +206,8 @@ class NotePages:
             node=node,
             names=called or found,
             same=bool(called),
+            left_out=({}, {}) if q else left_out(self._view.resources, self._view.readers()),
+            most=_MOST_LEFT_OUT,
             log=log_entries(self._view, standing["path"], _MOST_ENTRIES) if standing else [],
             proposals=self._tags.context.proposals().of_note(node.domain, node.path) if node else [],
         )
@@ -733,6 +737,9 @@ def _verdict(now: Overview, sums: dict[str, int]) -> dict[str, str]:
             "look": "behind",
             "text": f"{count(sums['parked'])} {of} parked; everything else can be found",
         }
+    if ignored := sum(one.ignored for one in now.domains):
+        files_are = counted(ignored, "file is", "files are")
+        return {"look": "well", "text": f"Everything that is indexed can be found; {files_are} ignored"}
     return {"look": "well", "text": "Everything that was saved can be found"}
 
 

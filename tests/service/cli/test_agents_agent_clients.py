@@ -42,20 +42,24 @@ def test_what_is_shown_is_what_is_written(client, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("client", "said"),
+    ("client", "again"),
+    [("claude-desktop", "restart Claude Desktop"), ("codex", "start a new session of Codex")],
+)
+@pytest.mark.parametrize(
+    ("options", "said"),
     [
-        ("claude-desktop", "Next: restart Claude Desktop, then ask it to search your notes."),
-        ("codex", "Next: start a new session of Codex, then ask it to search your notes."),
+        ([], "Nothing was written: paste it there, or add `--client {client} --write`. Then {again}."),
+        (["--write"], "Next: {again}, then ask it to search your notes."),
     ],
 )
-@pytest.mark.parametrize("options", [[], ["--write"]])
-def test_install_says_what_comes_next_for_each_program(client, said, options, tmp_path, monkeypatch):
+def test_install_says_what_comes_next_for_each_program(client, again, options, said, tmp_path, monkeypatch):
     (tmp_path / "vault").mkdir()
     index_once(Resources(Settings(vault=tmp_path / "vault", state=tmp_path / "state")), lambda *_: None)
     monkeypatch.setenv("HOME", str(tmp_path))
     chosen = ["--vault", str(tmp_path / "vault"), "--state", str(tmp_path / "state")]
     result = CliRunner().invoke(app, ["mcp", "install", "--client", client, *options, *chosen])
-    assert said in result.output.splitlines(), result.output
+    assert said.format(client=client, again=again) in result.output.splitlines(), result.output
+    assert CLIENTS[client].path(tmp_path).exists() == bool(options)
 
 
 def test_other_servers_and_settings_stay(tmp_path):

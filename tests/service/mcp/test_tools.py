@@ -350,12 +350,15 @@ def test_an_ignored_a_private_and_a_missing_note_are_unknown_for_one_and_the_sam
         ("verify_quotes", {"quote": "Deserts erode, too."}),
     ],
 )
-def test_a_note_may_be_given_as_path_as_hits_call_it(ask, tool, more):
-    def asked(name):
-        one = {name: "Concepts/Moats.md", **more}
+def test_a_note_may_be_given_as_path_or_uri_as_hits_call_it(ask, tool, more):
+    def asked(name, value="Concepts/Moats.md"):
+        one = {name: value, **more}
         return answered(ask(tool, **({"quotes": [one]} if more else one)))
 
     assert asked("path") == asked("note")
+    if tool != "status":  # which takes paths alone
+        address = "vault://Concepts/Moats.md"
+        assert asked("uri", address) == asked("note", address)
 
 
 def test_every_tool_says_what_it_takes_and_gives_and_whether_it_changes_anything(server):
@@ -396,6 +399,11 @@ def test_what_is_read_of_a_document_says_where_in_it_each_line_is(ask, vault, re
     assert "Spade 39" in shown[-1]
     part = answered(ask("read", note="Costs.csv", first_line=middle["first"], last_line=middle["last"]))
     assert [one["place"] for one in part["parts"]] == ["rows 22-41"]
+    hit = answered(ask("search", query='"Spade 25"'))["hits"][0]
+    assert hit["section"] == "rows 22-41"
+    same = answered(ask("read", uri=hit["uri"], section=hit["section"]))
+    assert (same["text"], same["note"]) == (part["text"], part["note"])
+    assert "its sections are: rows 2-21, rows 22-41" in complained(ask("read", note="Costs.csv", section="x"))
     assert answered(ask("read", note="Inbox.md"))["parts"] == []
 
 

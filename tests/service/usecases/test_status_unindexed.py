@@ -122,11 +122,32 @@ def test_the_page_names_it_and_leads_to_its_state_and_what_to_do(settings, typed
     assert "<dt>What to do</dt><dd><code>everindex ignore --undo Drafts</code> removes that line</dd>" in page
 
 
+def test_where_no_note_answers_the_owner_is_told_how_many_files_are_not_indexed_and_finds_them_listed(
+    settings,
+):
+    line = "2 files are ignored and 1 PDF is not indexed"
+    place = ["--vault", str(settings.vault), "--state", str(settings.state)]
+    said = CliRunner().invoke(app, ["search", "xylophones", *place], catch_exceptions=False).stdout
+    assert f"{line}; `everindex status` says which\n" in said
+    said = CliRunner().invoke(app, ["status", *place], catch_exceptions=False).stdout
+    assert re.search(r"^ignored: quokka.sync-conflict-1.md \(.*\)$", said, re.MULTILINE)
+    browser = signed_in(settings)
+    page = shown(browser, "/parts/answers?q=%22xylophones%22")
+    assert f'{line} · <a href="/ops/notes#left-out">see which</a>' in page
+    page = shown(browser, "/ops/notes")
+    assert "Of formats that are not asked for: 1 PDF." in page
+    assert '<a href="/ops/notes?q=quokka.sync-conflict-1.md">quokka.sync-conflict-1.md</a>' in page
+    page = shown(browser, "/ops")
+    assert "2 files are ignored" in page
+    assert "Everything that was saved" not in page
+
+
 def test_an_agent_is_told_of_no_such_file(settings):
     resources = Resources(settings)
     view = View(resources, wait_for_model=True)
     assert view.search(read_question("quixotic zebra"), 10).unindexed
     assert view.seen_by(agents(resources)).search(read_question("quixotic zebra"), 10).unindexed == []
+    assert view.seen_by(agents(resources)).search(read_question("xylophones"), 10).not_indexed is None
     said = search(Library(view), Search(query="quixotic zebra")).model_dump_json()
     assert "Drafts" not in said
     assert "ignored" not in said
