@@ -215,6 +215,7 @@ class SearchAnswer(BaseModel):
             {"filter": "tag", "values": ["moat"], "negated": False, "alternative": False, "written": "tag:moat"}
         ],
         took_ms=14.2, index=INDEX_EXAMPLE, reason=None, did_you_mean=None, not_reranked=None,
+        unindexed=[], not_indexed=None,
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],

@@ -1,7 +1,7 @@
 """Every place where a process can die between two states of the disk, and a death at each of them.
 
 A place is before or after a commit, an enqueue, a dequeue or a rename. It is named after our function that does it:
-`pipelines.cache.cache.SqliteCache.commit_note: before commit`. Production code contains nothing of it: the
+`pipelines.cache.cache.CacheTables.commit_note: before commit`. Production code contains nothing of it: the
 primitives are hooked, in a child that is going to die.
 """
 
@@ -93,7 +93,10 @@ ELSEWHERE = {
     "pipelines.vault.atomic.write_in_folder": "writes the vault's id again: tests/pipelines/vault/test_identity.py",
     "pipelines.cache.leases.SqlLeases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
     "pipelines.cache.ledger.SqlLedger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
-    "pipelines.cache.cache.SqliteCache.transaction": "commits for others",
+    "pipelines.cache.cache.CacheTables.transaction": "commits for others",
+    "pipelines.cache.postgres": "a cache in PostgreSQL: tests/pipelines/cache/test_postgres.py kills the server",
+    "pipelines.postgres": "commits for others, and on a server",
+    "pipelines.state.state._open_schema": "as a cache in PostgreSQL",
     "pipelines.cache.dates.SqlDating.restate": "commits with `date_again`, which reads the dates before",
     "pipelines.cache.vectors.SqlSecondVectors": "a second model, whose vectors are made again: tests/service/usecases/test_search_second.py",
     **dict.fromkeys(

@@ -167,7 +167,7 @@ def test_what_is_no_longer_a_setting_is_suggested_to_no_one(monkeypatch, typed):
     toml(f"{typed} = 1")
     assert all(f"did you mean {old}" not in explained() for old in (*RETIRED, *OLD_NAMES.values()))
     monkeypatch.setenv(f"EVERINDEX_{typed.upper()}", "1")
-    (said,) = unknown_variables()
+    (said,) = (one for one in unknown_variables() if typed.upper() in one)  # the tests have variables, too
     assert all(old.upper() not in said.partition("; ")[2] for old in (*RETIRED, *OLD_NAMES.values()))
 
 
