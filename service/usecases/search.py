@@ -77,16 +77,15 @@ from service.usecases.status import (
     describe_health,
     describe_index,
     describe_note,
-    files_called,
     index_of,
-    left_out,
     on_disk,
     record_ids,
     shared_ids,
     state_of,
+    unindexed,
     without_counts,
 )
-from service.usecases.text import moment, not_indexed, sharing
+from service.usecases.text import moment, sharing
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -609,18 +608,11 @@ class View:
             reason=None if page.ranked.found else why_nothing(page.ranked),
             not_reranked=why_not_reranked(page),
             did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
-            unindexed=[]
-            if page.answers or offset
-            else files_called(self.resources, self.audience, self.readers(), question),
-            not_indexed=None if page.answers or offset else self._not_indexed(),
+            **({} if page.answers or offset else self._unindexed(question)),
         )
 
-    def _not_indexed(self) -> str | None:
-        """Return for the owner how many files are not indexed; None for others, and if there are none."""
-        if not self.audience.sees_all:
-            return None
-        ignored, others = left_out(self.resources, self.readers())
-        return not_indexed(len(ignored), others) or None
+    def _unindexed(self, question: Question) -> dict[str, Any]:
+        return unindexed(self.resources, self.audience, self.readers(), question)
 
     @stage("excerpts")
     def _excerpts(self, page: Page) -> list[tuple[Excerpt, bool]]:
@@ -738,8 +730,7 @@ class View:
         domains, failed = self._ask(partial(state_of, self.resources))
         index = self.index_state()
         index.failed |= failed
-        ignored, _ = left_out(self.resources, self.readers())
-        return describe_health(self.resources, queue, domains, index, self._shared_ids(), ignored)
+        return describe_health(self.resources, queue, domains, index, self._shared_ids(), self.readers())
 
     def _shared_ids(self) -> dict[str, list[str]]:
         """Return the ids that several records have, looked for anew when an index has changed."""

@@ -48,7 +48,7 @@ from service.schemas.notes import Dates, NodeAnswer, NodeChunk
 from service.schemas.operations import DomainHealth, Health, ReembedCost
 from service.schemas.search import IndexState, UnindexedFile, place_of
 from service.usecases.audience import Audience
-from service.usecases.text import added, counted, moment
+from service.usecases.text import added, counted, moment, not_indexed
 from workers.heartbeat import lives
 from workers.models import chosen_chunking, recorded_model
 from workers.resources import Resources
@@ -196,6 +196,22 @@ def files_called(
         found = [path for path in named if not any(path in one for one in indexed)]
         return list(islice(_not_indexed(resources, caches, found[:_MOST_EXAMINED]), _MOST_SHOWN))
     return []
+
+
+def unindexed(
+    resources: Resources,
+    audience: Audience,
+    readers: Sequence[tuple[Domain, SqliteCache]],
+    question: Question,
+) -> dict[str, Any]:
+    """Return the fields of an answer about files that are not indexed; empty for who does not see all notes."""
+    if not audience.sees_all:
+        return {}
+    ignored, others = left_out(resources, readers)
+    return {
+        "unindexed": files_called(resources, audience, readers, question),
+        "not_indexed": not_indexed(len(ignored), others) or None,
+    }
 
 
 def left_out(
@@ -397,7 +413,7 @@ def describe_health(
     domains: Mapping[str, Mapping[str, Any]],
     index: IndexState,
     shared: Mapping[str, list[str]],
-    ignored: Mapping[str, str],
+    readers: Sequence[tuple[Domain, SqliteCache]],
 ) -> Health:
     """Describe the vault, its caches and the problems."""
     state = resources.state()
@@ -429,7 +445,7 @@ def describe_health(
         to_index_other_files=how_to_index(resources.root, resources.registry(), compared.others)
         if compared and any(compared.others.values())
         else [],
-        ignored_files=dict(islice(ignored.items(), MOST_IGNORED_SHOWN)),
+        ignored_files=dict(islice(left_out(resources, readers)[0].items(), MOST_IGNORED_SHOWN)),
         shared_ids=dict(islice(shared.items(), MOST_SHARED_IDS)),
     )
 

@@ -267,6 +267,28 @@ def test_a_new_proposal_appears_without_a_reload(review):
     page.locator(".proposal", has_text="new-tag").wait_for()
 
 
+def test_a_note_of_which_one_tag_was_decided_stays_in_its_place_though_the_rest_is_proposed_anew(review):
+    stage, page = review
+    titles = page.locator("article h2")
+    before = titles.all_inner_texts()
+    note = page.locator("article").nth(4)
+    path = note.locator(".where").inner_text().partition(" · ")[0]
+    key, other = keys_of(note)
+    with closing(Proposals(stage.state)) as proposals:
+        (again,) = proposals.get([other])
+        proposals.drop([other])
+        newer = [(Suggestion("newer-tag", again.confidence), again.group)]
+        proposals.add(again.domain, path, newer, proposer="local", note_hash="h", at=now_iso())
+    note.get_by_role("button", name="Accept area/garden").click()
+    gone(page, key, other)
+    assert "newer-tag" in page.locator("article").nth(4).inner_text()
+    assert titles.all_inner_texts() == before
+    with working(stage.settings):
+        page.locator("#toast").get_by_role("button", name="Undo").click()
+        page.locator(f".proposal:focus[data-key='{key}']").wait_for()
+    assert titles.all_inner_texts() == before
+
+
 def test_undo_takes_back_the_last_decision_even_if_it_is_still_on_its_way(review):
     stage, page = review
     first, second, *_ = keys_of(page)

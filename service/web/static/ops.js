@@ -105,7 +105,18 @@ function showGone(said) {
 const BUSY = "[aria-busy], input:not([type=checkbox]):focus, select:focus, :active";
 const isBusy = (part) => Boolean($("dialog[open]") || part.querySelector(BUSY));
 
+// Cards that the page has shown stay in their order, and come back to their place; new ones come first.
+const placeOf = (card) => card.dataset.place;
+let places = $$("[data-place]").map(placeOf);
+
+function keepOrder(fresh) {
+  const cards = $$("[data-place]", fresh);
+  places = [...cards.map(placeOf).filter((place) => !places.includes(place)), ...places];
+  cards.at(-1)?.after(...cards.sort((a, b) => places.indexOf(placeOf(a)) - places.indexOf(placeOf(b))));
+}
+
 function replace(part, other) {
+  keepOrder(other);
   if (part.isEqualNode(other)) return;
   const chosen = new Set($$("input[name=chosen]:checked", part).map((box) => box.value));
   const opened = new Set($$("details[open]", part).map((some) => some.id));
