@@ -199,6 +199,7 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
     while not stopping.is_set():
         began = time.monotonic()
         try:
+            view.resources.follow()
             view.follow_commits()
             if time.monotonic() - compared >= COMPARE_SECONDS:
                 compared = time.monotonic()

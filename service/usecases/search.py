@@ -508,7 +508,6 @@ class View:
 
         Only one thread calls it.
         """
-        self.resources.follow()
         caches = [cache for _, cache in self.readers()]
         for cache in caches:  # they need no model, and the first question would wait for them
             self._in_memory.names(cache).follow(cache)
