@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pipelines.cache.graph import GraphEdge, Linked, RankedBy, StoredGraph
 from pipelines.cache.leases import Among, Stage, Waiting
@@ -639,7 +639,15 @@ class Cache(Protocol):
 
 if TYPE_CHECKING:
     from pipelines.cache.cache import SqliteCache
+    from pipelines.cache.postgres import PostgresCache
 
     def _keeps_the_promises(cache: SqliteCache) -> Cache:
         """Have mypy compare the signatures."""
         return cache
+
+    def _keeps_them_too(cache: PostgresCache) -> Cache:
+        return cache
+
+
+WritableCache: TypeAlias = "SqliteCache | PostgresCache"
+"""A cache as workers have it: a file, or a schema of PostgreSQL with this host's copy."""

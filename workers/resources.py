@@ -17,7 +17,7 @@ import numpy as np
 import structlog
 
 from pipelines import domains
-from pipelines.cache.cache import CacheTables, SqliteCache, WritableCache
+from pipelines.cache.cache import CacheTables, SqliteCache
 from pipelines.cache.notes import Rules
 from pipelines.cache.schema import CacheMeta, check_model
 from pipelines.cache.vectors import Vector
@@ -57,6 +57,7 @@ from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import State, numbered_caches
+from pipelines.store import WritableCache
 from pipelines.vault import files
 from pipelines.vault.atomic import write_atomic
 from pipelines.vault.obsidian import read_daily_format

@@ -18,7 +18,6 @@ from huey.api import Task
 from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 from redis.exceptions import RedisError
 
-from pipelines.cache.cache import WritableCache
 from pipelines.child import Child
 from pipelines.embedding.models import NO_MODEL
 from pipelines.errors import EverindexError, ModelUnavailableError
@@ -32,6 +31,7 @@ from pipelines.state.health import Processes
 from pipelines.state.jobs import History, Result
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
+from pipelines.store import WritableCache
 from queue_config.inspect import waiting, waits
 from queue_config.logs import Trouble
 from queue_config.queue import Queue

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.cache.cache import WritableCache
 from pipelines.cache.vectors import Vector
 from pipelines.embedding.remote import RemoteEmbedder
 from pipelines.errors import NoteError, UnsafePathError
@@ -19,6 +18,7 @@ from pipelines.notes.privacy import is_private_place
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import ReviewState
 from pipelines.state.tags import Proposals
+from pipelines.store import WritableCache
 from pipelines.tagging import propose, review
 from pipelines.tagging import vocabulary as taxonomy
 from pipelines.tagging.apply import DomainNotes

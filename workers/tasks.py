@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 from huey.api import Task
 
-from pipelines.cache.cache import WritableCache
 from pipelines.errors import CacheError
 from pipelines.indexing.deletions import WINDOW_SECONDS
 from pipelines.indexing.ingest import (
@@ -30,6 +29,7 @@ from pipelines.indexing.parse import ROWS_PER_SLICE, ApartParser, ParserAhead
 from pipelines.indexing.reconcile import Report, check_paths, reconcile, record_comparison, rehash
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, REQUEST_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
 from pipelines.state.state import EMBEDDING_SPEED, LOOKED_AT, REHASHED, RELOADED, EmbeddingSpeed
+from pipelines.store import WritableCache
 from pipelines.vault import files
 from queue_config.inspect import is_among_next, waiting, waits
 from queue_config.queue import Queue

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import apsw
 import numpy as np
@@ -41,9 +41,6 @@ from pipelines.sqlite import (
     snapshot,
     transaction,
 )
-
-if TYPE_CHECKING:
-    from pipelines.cache.postgres import PostgresCache
 
 # Write a note's chunks with their full-text rows and vectors, so that an edit touches only its own chunks.
 
@@ -496,10 +493,6 @@ class SqliteCache(CacheTables):
     def tidy(self) -> None:
         """Truncate the journal if readers kept it from being truncated, so that it grew large. Raises CacheError."""
         bound_journal(self.con)
-
-
-WritableCache: TypeAlias = "SqliteCache | PostgresCache"
-"""A cache as workers have it: a file, or a schema of PostgreSQL with this host's copy."""
 
 
 # Read vectors from a cache that another domain fills, or that a new one replaces; it may be damaged.

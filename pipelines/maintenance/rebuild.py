@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from pipelines.cache.cache import WritableCache
 from pipelines.domains import Registry
 from pipelines.indexing.ingest import Ingest, embed_pending, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.model import Counts
+from pipelines.store import WritableCache
 
 _PAUSE_SECONDS = 0.2
 _RECONCILE_SECONDS = 2.0

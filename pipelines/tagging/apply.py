@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from pipelines.cache.cache import WritableCache
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.notes.encodings import decode
 from pipelines.notes.frontmatter import read_frontmatter
@@ -25,6 +24,7 @@ from pipelines.state.tags import (
     Proposal,
     Proposals,
 )
+from pipelines.store import WritableCache
 from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
 from pipelines.tagging.propose import ANOTHER, is_another, sketch
 from pipelines.tagging.vocabulary import renamed

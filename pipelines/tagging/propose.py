@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.cache.cache import WritableCache
 from pipelines.cache.vectors import Vector, mean_vector
 from pipelines.domains import Registry
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
@@ -22,6 +21,7 @@ from pipelines.notes.lexical import telling_words
 from pipelines.notes.markdown import read_note
 from pipelines.notes.privacy import may_leave
 from pipelines.state.tags import OPERATOR, Looked, Outcome, Proposals
+from pipelines.store import WritableCache
 from pipelines.tagging.claude import HaikuProposer, PromptText
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, tag_text
 from pipelines.tagging.vocabulary import find, renamed

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from pipelines.cache.cache import WritableCache
 from pipelines.errors import TaxonomyError, UnsafePathError
 from pipelines.model import TagEntry, TagStatus, Taxonomy
 from pipelines.notes.frontmatter import is_tag, line_starts, read_frontmatter, split_lines
 from pipelines.notes.lexical import STOPWORDS
+from pipelines.store import WritableCache
 from pipelines.vault import paths
 
 # Find the list items and the sections of a taxonomy's Markdown text, with their lines.

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
-from pipelines.cache.cache import WritableCache
 from pipelines.cache.ledger import LedgerRow
 from pipelines.errors import (
     AlreadyThereError,
@@ -28,6 +27,7 @@ from pipelines.model import Domain, now_iso
 from pipelines.notes.frontmatter import read_frontmatter
 from pipelines.state.state import LOOKED_AT, WRITTEN, State, Subject, WrittenFacts
 from pipelines.state.tags import REPLACED, Change, Proposals
+from pipelines.store import WritableCache
 from pipelines.tagging.apply import heads
 from pipelines.vault import files, ignore
 from pipelines.vault.new_note import content_of, stem_of, write_new

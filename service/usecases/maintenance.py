@@ -10,7 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.cache.cache import SqliteCache, WritableCache, readable_second, readable_sentences
+from pipelines.cache.cache import SqliteCache, readable_second, readable_sentences
 from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import damage
 from pipelines.embedding.embedder import Vectors
@@ -43,6 +43,7 @@ from pipelines.model import Counts, Domain
 from pipelines.search.find import prepare, prepare_second
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import STATE_FILE
+from pipelines.store import WritableCache
 from pipelines.vault.atomic import file_bytes
 from service.runtime.lock import only_one
 from service.usecases.memory import memory_counts

@@ -22,13 +22,14 @@ import numpy as np
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
-from pipelines.cache.cache import SqliteCache, WritableCache
+from pipelines.cache.cache import SqliteCache
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
 from pipelines.indexing.ingest import Ingest
 from pipelines.indexing.reconcile import Report, check_paths
 from pipelines.model import ChunkSettings, Domain
+from pipelines.store import WritableCache
 from queue_config.settings import Settings
 from service.usecases.maintenance import rebuild_caches, repair_caches, verify_caches
 from tests.working import commit_all
