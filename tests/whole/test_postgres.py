@@ -48,6 +48,7 @@ def user(tmp_path, tiny_model, server: PostgresServer):
 def answers(user: User) -> dict[str, list[dict[str, object]]]:
     """What each question finds, without what only names this index."""
     user.wait_until_quiet()
+    user.wait_until_upkeep_is_done()
     found = {}
     for question in QUESTIONS:
         hits = user.get("/search", q=question, k=10).json()["results"]
@@ -72,7 +73,12 @@ def test_a_save_while_the_server_is_dead_is_found_when_it_is_back(user, server):
     server.kill()
     (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
     server.start()
-    wait_for(lambda: "late.md" in user.found("quokka"), f"the late note; {user.logs()}")
+
+    def is_found() -> bool:
+        hits = user.get("/search", q="quokka").json().get("results", [])  # until it answers again: an error
+        return "late.md" in {hit["path"] for hit in hits}
+
+    wait_for(is_found, "the late note")
 
 
 def test_another_host_answers_from_its_own_copy_and_follows(user, tmp_path):

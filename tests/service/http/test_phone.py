@@ -61,7 +61,7 @@ def asked(service):
 def is_open(address):
     try:
         get(f"{address}/health")
-    except (httpx.ConnectError, httpx.ReadError):  # it may close while it is asked
+    except httpx.TransportError:  # it may close while it is asked
         return False
     return True
 
