@@ -84,7 +84,7 @@ def test_a_newer_question_cancels_the_older_one(page):
     field.press_sequentially(" bread")
     first_hit(page).wait_for()
     assert "soil" in cancelled
-    assert all("soil".startswith(question) for question in cancelled)
+    assert all("soil bread".startswith(question) for question in cancelled)  # slow typing asks in between
     assert len(held) == 1
     assert page.get_by_role("searchbox").input_value() == "soil bread"
 
