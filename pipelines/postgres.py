@@ -29,8 +29,6 @@ _FUNCTIONS = """
 -- The functions of SQLite that our statements call and PostgreSQL lacks.
 CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) IMMUTABLE STRICT LANGUAGE sql
     AS 'SELECT jsonb_array_elements_text(list::jsonb)';
-CREATE FUNCTION json_extract(item text, path text) RETURNS text IMMUTABLE STRICT LANGUAGE sql
-    AS $$SELECT jsonb_path_query_first(item::jsonb, path::jsonpath) #>> '{}'$$;
 CREATE FUNCTION max(a anycompatible, b anycompatible) RETURNS anycompatible IMMUTABLE LANGUAGE sql
     AS 'SELECT greatest(a, b)';
 CREATE FUNCTION unixepoch(moment text) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
@@ -90,7 +88,7 @@ class PostgresConnection:
 
     @property
     def filename(self) -> str:
-        """What messages call it, without the password."""
+        """The name that messages use: the address without its password, and the schema."""
         return f"{_without_password(self._address)}#{self.schema}"
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:

@@ -91,7 +91,7 @@ class ChunkRows:
         """
         old = self._stored(note.path)
         matched = _match([] if reworded else old, chunks)
-        titles = lexical.index_text(titles_of(note))
+        titles = lexical.index_text(_titles(note.title, note.aliases))
         for chunk, row_id in matched:
             if row_id is not None:
                 self._move(row_id, chunk)
@@ -205,9 +205,17 @@ class ChunkRows:
         )
 
 
-def titles_of(note: Note) -> str:
+def _titles(title: str, aliases: Iterable[str]) -> str:
     """Return a note's title and aliases, one per line, for the title column of its chunks' full-text rows."""
-    return "\n".join((note.title, *note.aliases))
+    return "\n".join((title, *aliases))
+
+
+def full_text_row(
+    chunk_id: int, title: str, aliases: str, section: str, headings: str, text: str
+) -> tuple[int, str, str, str]:
+    """Return the full-text row of a stored chunk of a stored note, as `ChunkRows` makes it of a new one."""
+    words = lexical.chunk_words(section, json.loads(headings), text, title)
+    return chunk_id, lexical.index_text(_titles(title, json.loads(aliases))), *words
 
 
 def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> list[tuple[Chunk, int | None]]:
@@ -297,7 +305,7 @@ class CacheTables:
             generation = self.leases.claim(row, content.sha256)
             old_title = self._upsert_node(note, content)
             # A row that this pipeline has never applied may have words that another pipeline split differently.
-            reworded = old_title != titles_of(note) or row.applied_generation == 0
+            reworded = old_title != _titles(note.title, note.aliases) or row.applied_generation == 0
             self.chunks.replace(note, chunks, words, reworded=reworded)
             self.edges.replace_links(note.path, note.links)
             self.vectors.store(vectors)
@@ -360,7 +368,7 @@ class CacheTables:
             f" ON CONFLICT (path) DO UPDATE SET {replaced}",
             stored,
         )
-        return "\n".join((row[0], *json.loads(row[1]))) if row else None
+        return _titles(row[0], json.loads(row[1])) if row else None
 
     def _remove(self, path: str) -> None:
         self.chunks.remove_all(path)

@@ -144,10 +144,14 @@ class RankedBy:
 
 
 class SqlGraph:
-    """The edges, ranks and communities of a domain, on a cache's connection."""
+    """The edges, ranks and communities of a domain, on a cache's connection.
 
-    def __init__(self, con: Connection, edges: SqlEdges) -> None:
+    Of a copy, ranks are written to its `source`, and `edges` are those of the source.
+    """
+
+    def __init__(self, con: Connection, edges: SqlEdges, source: Connection | None = None) -> None:
         self._con = con
+        self._source = source or con
         self._edges = edges
 
     def outlinks(self, path: str) -> list[Neighbour]:
@@ -411,9 +415,9 @@ class SqlGraph:
 
     def forget_ranks(self) -> None:
         """Delete all ranks and communities as untrusted, and make them due."""
-        with transaction(self._con):
-            self._con.execute("DELETE FROM vault_rank")
-            self._con.execute("DELETE FROM vault_community")
+        with transaction(self._source):
+            self._source.execute("DELETE FROM vault_rank")
+            self._source.execute("DELETE FROM vault_community")
             self._edges.graph_changed()
 
     def write_ranks(
@@ -424,14 +428,14 @@ class SqlGraph:
         by: RankedBy,
     ) -> None:
         """Replace all ranks (path, PageRank, centrality, community) and communities at once."""
-        with transaction(self._con):
-            self._con.execute("DELETE FROM vault_rank")
-            self._con.executemany("INSERT INTO vault_rank VALUES (?, ?, ?, ?)", ranks)
-            self._con.execute("DELETE FROM vault_community")
-            self._con.executemany("INSERT INTO vault_community VALUES (?, ?)", labels.items())
-            self._con.execute(
+        with transaction(self._source):
+            self._source.execute("DELETE FROM vault_rank")
+            self._source.executemany("INSERT INTO vault_rank VALUES (?, ?, ?, ?)", ranks)
+            self._source.execute("DELETE FROM vault_community")
+            self._source.executemany("INSERT INTO vault_community VALUES (?, ?)", labels.items())
+            self._source.execute(
                 "UPDATE vault_graph SET ranked_generation = ?1, centrality_by = ?2,"
                 " first_change = CASE WHEN generation = ?1 THEN NULL ELSE last_change END",
                 (generation, by.centrality),
             )
-            self._con.execute(SET_META, (_RANKED_BY, json.dumps(asdict(by))))
+            self._source.execute(SET_META, (_RANKED_BY, json.dumps(asdict(by))))

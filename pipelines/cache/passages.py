@@ -224,10 +224,14 @@ def _node_row(
 
 
 class SqlPassages:
-    """What a hit shows, and the vectors of sentences, on a cache's connection."""
+    """What a hit shows, and the vectors of sentences, on a cache's connection.
 
-    def __init__(self, con: Connection, dimension: int) -> None:
+    Of a copy, `source` says which sentences lack vectors, and takes them.
+    """
+
+    def __init__(self, con: Connection, dimension: int, source: Connection | None = None) -> None:
         self._con = con
+        self._source = source or con
         self._dimension = dimension
 
     def note_facts(self, paths: Sequence[str]) -> dict[str, NoteFacts]:
@@ -378,19 +382,21 @@ class SqlPassages:
 
     def pending_sentences(self, most: int) -> dict[str, str]:
         """Return up to `most` texts whose sentences have no vectors yet, by hash."""
-        return dict(select(self._con, f"{_PENDING} LIMIT ?", (most,)))
+        return dict(select(self._source, f"{_PENDING} LIMIT ?", (most,)))
 
     def hashes_of_pending_sentences(self) -> list[str]:
         """Return the hashes of all texts whose sentences have no vectors yet."""
         return [
             text_hash
-            for (text_hash,) in select(self._con, "SELECT text_hash FROM vault_sentence WHERE codes IS NULL")
+            for (text_hash,) in select(
+                self._source, "SELECT text_hash FROM vault_sentence WHERE codes IS NULL"
+            )
         ]
 
     def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:
         """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
-        with transaction(self._con):
-            self._con.executemany(
+        with transaction(self._source):
+            self._source.executemany(
                 "UPDATE vault_sentence SET codes = ? WHERE text_hash = ?",
                 ((matrix.tobytes(), text_hash) for text_hash, matrix in quantized.items()),
             )

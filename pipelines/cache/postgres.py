@@ -9,22 +9,21 @@ import fcntl
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import CacheTables, SqliteCache
+from pipelines.cache.cache import CacheTables, SqliteCache, full_text_row
 from pipelines.cache.filters import SqliteFiltering
-from pipelines.cache.graph import RankedBy, SqlGraph
+from pipelines.cache.graph import SqlGraph
 from pipelines.cache.notes import SqliteNotes
-from pipelines.cache.passages import Quantized, SqlPassages
+from pipelines.cache.passages import SqlPassages
 from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
 from pipelines.cache.search import SqliteSearch
-from pipelines.notes import lexical
 from pipelines.postgres import PostgresConnection, missing
-from pipelines.sqlite import first, select, snapshot, transaction
+from pipelines.sqlite import first, one, select, snapshot, transaction
 
 COPY_OF = "copy_of"
 """The key in `vault_meta` of what a cache in PostgreSQL is known by, and in its copies of what they are copies of."""
@@ -61,6 +60,7 @@ _TABLES = {
     "vault_probe": "position embedding",
 }
 _THESE = "(SELECT value FROM json_each(?))"
+_VALUE = "SELECT value FROM vault_meta WHERE key = ?"
 
 
 class Copy:
@@ -70,19 +70,17 @@ class Copy:
         """Open the copy. A file at its place that is the copy of another cache is replaced. Raises CacheError."""
         self._source = source
         self._path = path
-        (self._origin,) = first(source, "SELECT value FROM vault_meta WHERE key = ?", (COPY_OF,)) or ("",)
+        (origin,) = one(source, _VALUE, (COPY_OF,))
         self.cache = SqliteCache.create(path, meta)
-        found = first(self.cache.con, "SELECT value FROM vault_meta WHERE key = ?", (COPY_OF,))
-        if found is None:
-            with transaction(self.cache.con):
-                self.cache.con.execute(SET_META, (COPY_OF, self._origin))
-        elif found != (self._origin,):
+        known = first(self.cache.con, _VALUE, (COPY_OF,))
+        if known not in (None, (origin,)):
             self.cache.close()
             for end in ("", "-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
             self.cache = SqliteCache.create(path, meta)
+        if known != (origin,):
             with transaction(self.cache.con):
-                self.cache.con.execute(SET_META, (COPY_OF, self._origin))
+                self.cache.con.execute(SET_META, (COPY_OF, origin))
 
     def close(self) -> None:
         """Close the copy."""
@@ -92,7 +90,7 @@ class Copy:
         """Take in all that was committed since, as one state; return how many things changed. Raises CacheError."""
         with self._alone(), snapshot(self._source):
             con = self.cache.con
-            (last,) = first(con, "SELECT value FROM vault_meta WHERE key = ?", (_COPIED,)) or ("0",)
+            (last,) = first(con, _VALUE, (_COPIED,)) or ("0",)
             news = select(
                 self._source,
                 "SELECT kind, key, number FROM vault_change WHERE number > ? ORDER BY number",
@@ -140,11 +138,13 @@ class Copy:
 
     def _upsert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         changed = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
-        self.cache.con.executemany(
-            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-            f" ON CONFLICT ({columns[0]}) DO UPDATE SET {changed}",
-            rows,
-        )
+        self._insert(table, columns, rows, f" ON CONFLICT ({columns[0]}) DO UPDATE SET {changed}")
+
+    def _insert(
+        self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], present: str = ""
+    ) -> None:
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}){present}"
+        self.cache.con.executemany(sql, rows)
 
     def _take_table(self, table: str) -> None:
         con = self.cache.con
@@ -160,9 +160,7 @@ class Copy:
         columns = _TABLES[table].split()
         rows_of = select(self._source, f"SELECT {', '.join(columns)} FROM {table}")
         con.execute(f"DELETE FROM {table}")
-        con.executemany(
-            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows_of
-        )
+        self._insert(table, columns, rows_of)
 
     def _take_vectors(self, hashes: Sequence[str]) -> None:
         self._take_rows("vault_vector", ("text_hash", "embedding", "unused_since"), hashes)
@@ -180,14 +178,10 @@ class Copy:
         con, chosen = self.cache.con, json.dumps(list(paths))
         self._take_rows("vault_node", _NODE.split(), paths)
         self._take_chunks(paths)
-        for table, columns in _OF_NOTES.items():
-            rows = self._read(table, columns.split(), "path", paths)
+        for table, names in _OF_NOTES.items():
+            columns = names.split()
             con.execute(f"DELETE FROM {table} WHERE path IN {_THESE}", (chosen,))
-            con.executemany(
-                f"INSERT INTO {table} ({', '.join(columns.split())})"
-                f" VALUES ({', '.join('?' * len(columns.split()))})",
-                rows,
-            )
+            self._insert(table, columns, self._read(table, columns, "path", paths))
 
     def _take_chunks(self, paths: Sequence[str]) -> None:
         con, chosen, columns = self.cache.con, json.dumps(list(paths)), _CHUNK.split()
@@ -214,14 +208,11 @@ class Copy:
         con.executemany("INSERT INTO vault_chunk_vec VALUES (?, ?)", vectors)
 
     def _words(self, chunks: Sequence[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-        """Yield the full-text rows of chunks, as the writer of a cache in SQLite makes them."""
         names = self.cache.notes.names({chunk["path"] for chunk in chunks})
         for chunk in chunks:
-            title, aliases = names[chunk["path"]]
-            titles = "\n".join((title, *json.loads(aliases)))
-            headings = json.loads(chunk["heading_path"])
-            words = lexical.chunk_words(chunk["section"], headings, chunk["text"], title)
-            yield chunk["id"], lexical.index_text(titles), *words
+            yield full_text_row(
+                chunk["id"], *names[chunk["path"]], chunk["section"], chunk["heading_path"], chunk["text"]
+            )
 
 
 def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -244,8 +235,8 @@ class PostgresCache(CacheTables):
         self._copy = copy
         self._seen = -1
         self.path = copy.cache.path
-        self._graph = _CopiedGraph(self, SqlGraph(con, self.edges))
-        self._passages = _CopiedPassages(self, SqlPassages(con, meta.dimension))
+        self._graph = SqlGraph(copy.cache.con, self.edges, con)
+        self._passages = SqlPassages(copy.cache.con, meta.dimension, con)
 
     @classmethod
     def create(
@@ -355,45 +346,3 @@ class PostgresCache(CacheTables):
         """Take in what was committed, and truncate the copy's journal. Raises CacheError."""
         self.follow()
         self._copy.cache.tidy()
-
-
-class _CopiedGraph(SqlGraph):
-    """The graph of the copy; ranks are written to PostgreSQL."""
-
-    def __init__(self, cache: PostgresCache, source: SqlGraph) -> None:
-        super().__init__(cache.copy.cache.con, cache.edges)
-        self._source = source
-
-    def forget_ranks(self) -> None:
-        """Delete all ranks and communities as untrusted, and make them due."""
-        self._source.forget_ranks()
-
-    def write_ranks(
-        self,
-        generation: int,
-        ranks: Iterable[tuple[str, float, float, int]],
-        labels: Mapping[int, str],
-        by: RankedBy,
-    ) -> None:
-        """Replace all ranks (path, PageRank, centrality, community) and communities at once."""
-        self._source.write_ranks(generation, ranks, labels, by)
-
-
-class _CopiedPassages(SqlPassages):
-    """The passages of the copy; which sentences lack vectors, and these vectors, are in PostgreSQL."""
-
-    def __init__(self, cache: PostgresCache, source: SqlPassages) -> None:
-        super().__init__(cache.copy.cache.con, cache.meta.dimension)
-        self._source = source
-
-    def pending_sentences(self, most: int) -> dict[str, str]:
-        """Return up to `most` texts whose sentences have no vectors yet, by hash."""
-        return self._source.pending_sentences(most)
-
-    def hashes_of_pending_sentences(self) -> list[str]:
-        """Return the hashes of all texts whose sentences have no vectors yet."""
-        return self._source.hashes_of_pending_sentences()
-
-    def keep_quantized(self, quantized: Mapping[str, Quantized]) -> None:
-        """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
-        self._source.keep_quantized(quantized)

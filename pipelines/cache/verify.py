@@ -16,13 +16,12 @@ from typing import Any
 import apsw
 import numpy as np
 
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import SqliteCache, full_text_row
 from pipelines.cache.ledger import modified_at
 from pipelines.cache.schema import CacheMeta, build
 from pipelines.cache.vectors import is_unit
 from pipelines.errors import CacheCorruptError
 from pipelines.model import LOW_PRIORITY, Chunk, FoundFile, Link, Locator
-from pipelines.notes import lexical
 from pipelines.notes.links import name_key, target_name
 from pipelines.sqlite import connect, corrupt, first, one, select, transaction
 
@@ -631,13 +630,11 @@ def _totals(con: apsw.Connection, table: str) -> list[int]:
 
 
 def _index_rows(con: apsw.Connection) -> Iterator[tuple[Any, ...]]:
-    for chunk_id, title, aliases, section, headings, text in con.execute(
+    for chunk in con.execute(
         "SELECT c.id, coalesce(n.title, ''), coalesce(n.aliases, '[]'), c.section, c.heading_path, c.text"
         " FROM vault_chunk c LEFT JOIN vault_node n USING (path)"
     ):
-        titles = "\n".join((title, *json.loads(aliases)))
-        words = lexical.chunk_words(section, json.loads(headings), text, title)
-        yield chunk_id, lexical.index_text(titles), *words
+        yield full_text_row(*chunk)
 
 
 def _differing(expected: Iterator[tuple[Any, ...]], found: Iterator[tuple[Any, ...]]) -> set[int]:

@@ -527,7 +527,7 @@ def _tags_of(view: View, listed: Sequence[ListedNote]) -> list[tuple[str, int]]:
 
 
 def _most_used(tags_of_notes: Iterable[tuple[Collection[str], int]]) -> list[tuple[str, int]]:
-    """Return tags, the most frequent first, of lists of tags that so many notes have; each as `_tags_of` does."""
+    """Return the tags of lists, each with its number of notes, as `_tags_of` does: the most frequent first."""
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for tags, notes in tags_of_notes:
