@@ -159,7 +159,10 @@ class Resources:
         self.store: Place = self.place.state
         if settings.store is not None:
             vault = re.sub(r"[^a-z0-9]+", "_", self.place.root.name.lower()).strip("_") or "vault"
-            self.store = PostgresPlace(self.place.state, settings.store.get_secret_value(), vault)
+            # Apart from the indexes that a vault had in files before, which are no copies.
+            copies = self.place.state / "copies"
+            copies.mkdir(mode=0o700, exist_ok=True)
+            self.store = PostgresPlace(copies, settings.store.get_secret_value(), vault)
         self.stores = Stores(self.store)
         self.sandbox = Sandbox()
         self.embedders = Embedders(

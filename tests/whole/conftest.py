@@ -135,7 +135,7 @@ class User:
         """Wait for the links' ranks and the sentences' vectors: until then, the ranking of a question can change."""
 
         def done() -> bool:
-            for place in self.state.glob("cache-*.db"):
+            for place in self.state.rglob("cache-*.db"):
                 with closing(SqliteCache.open(place)) as cache:
                     if cache.edges.ranks_behind() or cache.passages.pending_sentences(1):
                         return False

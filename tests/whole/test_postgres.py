@@ -108,3 +108,14 @@ def test_a_server_that_is_not_there_is_named_without_its_password(user):
     assert "secret" not in said
     user.environment["EVERINDEX_STORE"] = "mysql://x"
     assert "postgresql://" in user.run("index", *user.place, code=2)
+
+
+def test_an_index_in_files_stays_beside_the_one_in_postgresql_and_mixes_with_it_nowhere(user):
+    store = user.environment.pop("EVERINDEX_STORE")
+    user.run("index", *user.place)
+    of_files = {path.name: path.read_bytes() for path in user.state.glob("cache-*.db")}
+    (user.root / "Bread.md").unlink()
+    user.environment["EVERINDEX_STORE"] = store
+    user.run("index", *user.place)
+    assert "Bread.md" not in user.run("list", *user.place)
+    assert {name: (user.state / name).read_bytes() for name in of_files} == of_files
