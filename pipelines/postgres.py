@@ -89,7 +89,7 @@ class PostgresConnection:
     @property
     def filename(self) -> str:
         """The name that messages use: the address without its password, and the schema."""
-        return f"{_without_password(self._address)}#{self.schema}"
+        return f"{without_password(self._address)}#{self.schema}"
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         try:
@@ -235,7 +235,8 @@ def missing(schema: str) -> CacheMissingError:
     return CacheMissingError(f"{schema} does not exist yet; `everindex up` or `everindex index` creates it")
 
 
-def _without_password(address: str) -> str:
+def without_password(address: str) -> str:
+    """Return an address with asterisks for its password."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(r"password=\S+", "password=***", address))
 
 

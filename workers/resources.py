@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any, TypeVar, cast
 
@@ -158,11 +159,7 @@ class Resources:
         self._languages: dict[str, Languages] | None = None
         self.store: Place = self.place.state
         if settings.store is not None:
-            vault = re.sub(r"[^a-z0-9]+", "_", self.place.root.name.lower()).strip("_") or "vault"
-            # Apart from the indexes that a vault had in files before, which are no copies.
-            copies = self.place.state / "copies"
-            copies.mkdir(mode=0o700, exist_ok=True)
-            self.store = PostgresPlace(copies, settings.store.get_secret_value(), vault)
+            self.store = self.in_postgresql(settings.store.get_secret_value())
         self.stores = Stores(self.store)
         self.sandbox = Sandbox()
         self.embedders = Embedders(
@@ -176,6 +173,19 @@ class Resources:
         # By domain: the name of its second model, that model if it can be used, and until when that is believed.
         self._second: dict[str, tuple[str, SecondModel | None, float]] = {}
         self._unlogged = Trouble("the log by note cannot be written; notes are indexed without it")
+
+    def in_postgresql(self, address: str) -> PostgresPlace:
+        """Return where this vault is in the PostgreSQL at an address, whose copies on this host get a folder.
+
+        Raises ConfigurationError where the client of PostgreSQL is not installed.
+        """
+        if find_spec("psycopg") is None:
+            raise ConfigurationError("the client of PostgreSQL is not installed; install everindex[postgres]")
+        vault = re.sub(r"[^a-z0-9]+", "_", self.place.root.name.lower()).strip("_") or "vault"
+        # Apart from the indexes that a vault had in files before, which are no copies.
+        copies = self.place.state / "copies"
+        copies.mkdir(mode=0o700, exist_ok=True)
+        return PostgresPlace(copies, address, vault)
 
     # The vault
 

@@ -15,19 +15,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import CacheTables, SqliteCache, full_text_row
+from pipelines.cache.cache import CacheTables, SqliteCache, add_vectors, add_words
 from pipelines.cache.filters import SqliteFiltering
 from pipelines.cache.graph import SqlGraph
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
-from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
+from pipelines.cache.schema import COPIED, COPY_OF, SET_META, CacheMeta, build, check_model, read_meta
 from pipelines.cache.search import SqliteSearch
 from pipelines.postgres import PostgresConnection, missing
 from pipelines.sqlite import first, one, select, snapshot, transaction
 
-COPY_OF = "copy_of"
-"""The key in `vault_meta` of what a cache in PostgreSQL is known by, and in its copies of what they are copies of."""
-_COPIED = "copied"
 _AT_ONCE = 500
 # The columns of what is copied as it is, its key first.
 _ROWS = {
@@ -90,7 +87,7 @@ class Copy:
         """Take in all that was committed since, as one state; return how many things changed. Raises CacheError."""
         with self._alone(), snapshot(self._source):
             con = self.cache.con
-            (last,) = first(con, _VALUE, (_COPIED,)) or ("0",)
+            (last,) = first(con, _VALUE, (COPIED,)) or ("0",)
             news = select(
                 self._source,
                 "SELECT kind, key, number FROM vault_change WHERE number > ? ORDER BY number",
@@ -103,7 +100,7 @@ class Copy:
                 changed[kind].append(key)
             with transaction(con):
                 self._take(changed)
-                con.execute(SET_META, (_COPIED, str(news[-1][2])))
+                con.execute(SET_META, (COPIED, str(news[-1][2])))
         return len(news)
 
     @contextmanager
@@ -153,7 +150,7 @@ class Copy:
             kept = {key: value for key, value in rows.items() if key != "schema_version"}
             con.execute(
                 f"DELETE FROM vault_meta WHERE key NOT IN {_THESE}",
-                (json.dumps([*kept, "schema_version", _COPIED]),),
+                (json.dumps([*kept, "schema_version", COPIED]),),
             )
             con.executemany(SET_META, kept.items())
             return
@@ -194,29 +191,19 @@ class Copy:
         without = [(chunk,) for chunk, stored in had.items() if stored == 1 and has.get(chunk) != 1]
         con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", without)
         self._upsert("vault_chunk", columns, sorted(found))
-        new = [dict(zip(columns, row, strict=True)) for row in sorted(found) if row[0] not in had]
-        con.executemany(
-            "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)", self._words(new)
-        )
-        embedded = [chunk for chunk, stored in has.items() if stored == 1 and had.get(chunk) != 1]
-        vectors = select(
-            self._source,
-            "SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
-            " WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))",
-            (json.dumps(embedded),),
-        )
-        con.executemany("INSERT INTO vault_chunk_vec VALUES (?, ?)", vectors)
-
-    def _words(self, chunks: Sequence[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-        names = self.cache.notes.names({chunk["path"] for chunk in chunks})
-        for chunk in chunks:
-            yield full_text_row(
-                chunk["id"], *names[chunk["path"]], chunk["section"], chunk["heading_path"], chunk["text"]
-            )
+        add_words(con, has.keys() - had.keys())
+        add_vectors(con, [chunk for chunk, stored in has.items() if stored == 1 and had.get(chunk) != 1])
 
 
 def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
+
+
+def make_tables(con: PostgresConnection, meta: CacheMeta) -> None:
+    """Create the schema of a new cache (inside the caller's transaction)."""
+    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+    build(con, meta)
+    con.execute("INSERT INTO vault_meta VALUES (?, ?)", (COPY_OF, secrets.token_hex(16)))
 
 
 class PostgresCache(CacheTables):
@@ -256,9 +243,7 @@ class PostgresCache(CacheTables):
         try:
             with con.errors(), con.transaction():
                 if not con.has_schema():
-                    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
-                    build(con, meta)
-                    con.execute("INSERT INTO vault_meta VALUES (?, ?)", (COPY_OF, secrets.token_hex(16)))
+                    make_tables(con, meta)
             found = read_meta(con, Path(schema))
             check_model(found, meta.model, meta.dimension, Path(schema))
             cache = cls(con, Copy(con, path, found), found, clock or con.clock())

@@ -40,15 +40,44 @@ def numbered_caches(folder: Path) -> list[tuple[str, int, Path]]:
     return sorted(found, key=lambda one: (-one[1], one[0]))
 
 
+MIGRATION = "migration"
+"""The key among the facts of a state into which another store's is being migrated, until all of it is there."""
+
+
 def open_state(place: Place) -> Connection:
     """Open a vault's state, and bring it to this version.
 
-    Raises StateError, CacheCorruptError, StorageUnavailableError.
+    Raises StateError, also for one that an unfinished migration left, CacheCorruptError, StorageUnavailableError.
     """
-    return _open_file(place) if isinstance(place, Path) else _open_schema(place)
+    con = open_incomplete(place)
+    if first(con, "SELECT 1 FROM fact WHERE key = ?", (MIGRATION,)):
+        name = con.filename
+        con.close()
+        raise StateError(
+            f"the migration to {name} is unfinished, so nothing may use it yet; with the settings of the old store"
+            " `everindex migrate` continues it, and Everindex goes on as before"
+        )
+    return con
 
 
-def _open_schema(place: PostgresPlace) -> Connection:
+def open_incomplete(place: Place, record: str | None = None) -> Connection:
+    """Open a vault's state as `open_state` does, also one into which another is being migrated.
+
+    With a `record` of the migration, a new state has it from its first moment.
+    """
+    return _open_file(place, record) if isinstance(place, Path) else _open_schema(place, record)
+
+
+def write_record(con: Connection, record: str) -> None:
+    """Record in a state that another is being migrated into it (inside the caller's transaction)."""
+    con.execute(
+        "INSERT INTO fact (key, value, at, uptime) VALUES (?, ?, 0, 0)"
+        " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (MIGRATION, record),
+    )
+
+
+def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
@@ -60,10 +89,12 @@ def _open_schema(place: PostgresPlace) -> Connection:
                     con.executemany(
                         f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT)
                     )
+                    if record is not None:
+                        write_record(con, record)
     return con
 
 
-def _open_file(folder: Path) -> apsw.Connection:
+def _open_file(folder: Path, record: str | None) -> apsw.Connection:
     con = connect(folder / STATE_FILE)
     steps = steps_of(__package__)
     version = version_of(con)
@@ -83,6 +114,8 @@ def _open_file(folder: Path) -> apsw.Connection:
                 # A vault that an earlier version indexed stays as its owner knows it.
                 formats = (MARKDOWN,) if present else OF_A_NEW_VAULT
                 con.executemany(f"INSERT OR IGNORE INTO {_FORMATS} VALUES (?)", ((name,) for name in formats))
+            if record is not None and not present:
+                write_record(con, record)
     return con
 
 
@@ -260,6 +293,10 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     MEMORY,
     WRITTEN,
 )
+
+
+MOMENTARY_TABLES = ("process", "problem", "vanished")
+"""The tables that hold only while the vault's processes run."""
 
 
 # The operator's decisions about indexing, kept in `state.db`: paused domains and dismissed notes.
@@ -443,7 +480,7 @@ class State:
     def delete_momentary(self) -> None:
         """Delete what is true only while processes run: processes, problems, vanished notes, momentary facts."""
         with transaction(self._con):
-            for table in ("process", "problem", "vanished"):
+            for table in MOMENTARY_TABLES:
                 self._con.execute(f"DELETE FROM {table}")
             for subject in SUBJECTS:
                 if subject.is_momentary:
