@@ -297,7 +297,7 @@ def test_a_row_that_changes_after_it_was_copied_is_found_and_copied_again(house,
 
 def test_a_target_that_has_a_vault_or_the_half_of_another_is_left_alone(house, far, tmp_path):
     moved(house.state, far)
-    with pytest.raises(MigrationError, match="the schema .*_state, the schema .*_cache-vault.1 exists"):
+    with pytest.raises(MigrationError, match=r"the schema .*_state, the schema .*_cache-vault.1 exists"):
         moved(house.state, far)
     with pytest.raises(MigrationError, match=r"state.db, .*cache-vault.1.db exists, and was kept"):
         moved(far, house.state)
