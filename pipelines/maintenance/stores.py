@@ -175,7 +175,7 @@ def _open_index(place: Place, name: str, new: CacheMeta | None = None) -> Connec
     return con
 
 
-class _Table(NamedTuple):
+class _CarriedTable(NamedTuple):
     """A table that both stores have. `key` orders its rows; `counter` is the column that numbers them, if any."""
 
     name: str
@@ -196,7 +196,7 @@ class _Table(NamedTuple):
         return [name for name in self.columns if name not in (*_SINCE, *_HELD, "uptime")]
 
 
-def _tables(postgres: Connection, file: Connection) -> list[_Table]:
+def _tables(postgres: Connection, file: Connection) -> list[_CarriedTable]:
     """Return the tables that are in both, with the columns that they have in PostgreSQL."""
     there = {name for (name,) in select(file, "SELECT name FROM sqlite_schema WHERE type = 'table'")}
     there.difference_update(MOMENTARY_TABLES)
@@ -204,7 +204,7 @@ def _tables(postgres: Connection, file: Connection) -> list[_Table]:
     for name, found in groupby(select(postgres, _COLUMNS), key=lambda row: row[0]):
         columns = [column for _, *column in found]
         key = sorted((place, column) for column, _, _, place in columns if place is not None)
-        table = _Table(
+        table = _CarriedTable(
             name,
             columns=tuple(column for column, *_ in columns),
             key=tuple(column for _, column in key) or ("rowid",),
@@ -241,7 +241,7 @@ class _Part:
             for table in self._tables:
                 self._continue_numbers(table)
 
-    def _copy_slice(self, table: _Table) -> int:
+    def _copy_slice(self, table: _CarriedTable) -> int:
         record = self._record
         rows = _slice(self._source, table, map(self._in_target, table.columns), record.after)
         with transaction(self._target):
@@ -266,14 +266,14 @@ class _Part:
         # By the wall clock, as what was recorded before the machine's last start (`pipelines.state.state.AGE`).
         return "at" if column == "uptime" else column
 
-    def _empty(self, table: _Table) -> None:
+    def _empty(self, table: _CarriedTable) -> None:
         """Delete what a new target has, what triggers made, and what an earlier attempt left."""
         self._target.execute(f"DELETE FROM {table.name} WHERE {table.shared}")
         if table.name == "vault_chunk" and isinstance(self._target, apsw.Connection):
             self._target.execute("INSERT INTO vault_chunk_fts (vault_chunk_fts) VALUES ('delete-all')")
             self._target.execute("DELETE FROM vault_chunk_vec")
 
-    def _insert(self, table: _Table, rows: Sequence[Sequence[Any]]) -> None:
+    def _insert(self, table: _CarriedTable, rows: Sequence[Sequence[Any]]) -> None:
         truths = [column in table.booleans for column in table.columns]
         self._target.executemany(
             f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({', '.join('?' * len(truths))})",
@@ -284,7 +284,7 @@ class _Part:
             add_words(self._target, chunks)
             add_vectors(self._target, chunks)
 
-    def _continue_numbers(self, table: _Table) -> None:
+    def _continue_numbers(self, table: _CarriedTable) -> None:
         """Have the next row of the target get the number that it would get in the source."""
         if table.counter is None:
             return
@@ -348,12 +348,12 @@ def _clock(con: Connection) -> float:
     return time.monotonic() if isinstance(con, apsw.Connection) else con.clock()()
 
 
-def _count(con: Connection, table: _Table) -> int:
+def _count(con: Connection, table: _CarriedTable) -> int:
     return int(one(con, f"SELECT count(*) FROM {table.name} WHERE {table.shared}")[0])
 
 
 def _slice(
-    con: Connection, table: _Table, columns: Iterable[str], after: Sequence[Any] | None
+    con: Connection, table: _CarriedTable, columns: Iterable[str], after: Sequence[Any] | None
 ) -> list[tuple[Any, ...]]:
     """Return the next rows of a table after a key."""
     key = ", ".join(table.key)
@@ -365,7 +365,7 @@ def _slice(
     )
 
 
-def _slices(con: Connection, table: _Table) -> Iterator[list[tuple[Any, ...]]]:
+def _slices(con: Connection, table: _CarriedTable) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a table as both stores have them."""
     after: Sequence[Any] | None = None
     while True:
@@ -399,7 +399,7 @@ def _canonical(value: object) -> object:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
-def _last_number(con: Connection, table: _Table) -> int:
+def _last_number(con: Connection, table: _CarriedTable) -> int:
     """Return the last number that a row of a table got, even if it is deleted; 0 before the first."""
     if isinstance(con, apsw.Connection):
         numbers = select(con, "SELECT seq FROM sqlite_sequence WHERE name = ?", (table.name,))

@@ -525,14 +525,16 @@ def _how_to_switch(resources: Resources, to: str, names: Sequence[str]) -> list[
     if isinstance(store, PostgresPlace):
         schemas = ", ".join(f'"{store.schema(name)}"' for name in names)
         return [
-            f"Unset EVERINDEX_STORE, and start Everindex again: it uses the files in {folder}.",
-            f"When it works, delete {store.folder}, and in PostgreSQL: DROP SCHEMA {schemas} CASCADE;",
+            f"Remove the setting `store` (EVERINDEX_STORE), and start Everindex again: it uses {folder}.",
+            f"PostgreSQL was only read. When it works: DROP SCHEMA {schemas} CASCADE;",
+            f"The copies in {store.folder} are not needed any more.",
         ]
     from pipelines.postgres import without_password  # noqa: PLC0415 - its library is not always installed
 
+    files = " ".join(f"{shlex.quote(str(folder / name))}.db*" for name in names)
     return [
         f"Set EVERINDEX_STORE={shlex.quote(without_password(to))}, and start Everindex again.",
-        f"When it works, delete {', '.join(f'{name}.db' for name in names)} in {folder}, which were only read.",
+        f"The files were only read. When it works: rm {files}",
     ]
 
 

@@ -155,7 +155,8 @@ def test_a_vault_goes_to_postgresql_and_back_with_the_same_answers_and_embeds_no
         assert "(elsewhere:1/1.00); stop it" in said
         con.execute("DELETE FROM notes_state.process")
     said = user.run("migrate", "--to", "files", *user.place)
-    assert "Unset EVERINDEX_STORE" in said
+    assert "Remove the setting `store` (EVERINDEX_STORE)" in said
+    assert 'DROP SCHEMA "notes_state", "notes_cache-vault.1" CASCADE;' in said
     user.run("verify", *user.place)
     del user.environment["EVERINDEX_STORE"]
     user.run("verify", *user.place)
