@@ -150,8 +150,8 @@ def _require_free(target: Place, names: Sequence[str], source: str) -> None:
                 " migration, or delete what it left"
             )
     raise MigrationError(
-        f"{', '.join(_called(target, name) for name in there)} exists, and was kept; if it is no longer needed,"
-        " delete it, and migrate again"
+        f"a vault is there already, and was kept: {', '.join(_called(target, name) for name in there)}; if it is no"
+        " longer needed, delete it, and migrate again"
     )
 
 

@@ -143,7 +143,7 @@ def test_a_vault_goes_to_postgresql_and_back_with_the_same_answers_and_embeds_no
     found = answers(user)
     user.stop()
     assert {path: path.read_bytes() for path in files} == files
-    assert "cache-vault.1.db exists, and was kept" in user.run(
+    assert "a vault is there already, and was kept" in user.run(
         "migrate", "--to", "files", *user.place, code=1
     )
     for path in files:
