@@ -155,7 +155,10 @@ class PostgresConnection:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged."""
+        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged.
+
+        Raises StateError for a role that may not do it.
+        """
         self._reconnect()
         try:
             yield
@@ -163,6 +166,11 @@ class PostgresConnection:
             raise CacheCorruptError(
                 f"{self.filename} is damaged ({_said(error)}); `everindex index --rebuild` builds a new cache beside"
                 " it"
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StateError(
+                f"{self.filename} is refused to this role ({_said(error)}); grant it the right to create schemas in"
+                " the database, or name the role that owns the vault's"
             ) from error
         except psycopg.Error as error:
             if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:

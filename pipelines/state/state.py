@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import apsw
 import structlog
@@ -19,6 +19,9 @@ from pipelines.errors import StateError
 from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
 from pipelines.model import Place, PostgresPlace, folder_of
 from pipelines.sqlite import BUSY_MS, Connection, connect, first, migrate, one, select, steps_of, transaction
+
+if TYPE_CHECKING:
+    from pipelines.postgres import PostgresConnection
 
 # The file `state.db`: every connection to it is opened here, with all of its tables created.
 
@@ -81,17 +84,23 @@ def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
-    with con.errors():
-        if not con.has_schema():
-            with con.transaction():
-                if not con.has_schema():  # another host may have made it meanwhile
-                    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
-                    con.executemany(
-                        f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT)
-                    )
-                    if record is not None:
-                        write_record(con, record)
+    try:
+        with con.errors():
+            if not con.has_schema():
+                with con.transaction():
+                    if not con.has_schema():  # another host may have made it meanwhile
+                        _make_schema(con, record)
+    except BaseException:
+        con.close()
+        raise
     return con
+
+
+def _make_schema(con: PostgresConnection, record: str | None) -> None:
+    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+    con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
+    if record is not None:
+        write_record(con, record)
 
 
 def _open_file(folder: Path, record: str | None) -> apsw.Connection:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from pipelines.cache.postgres import PostgresCache
 from pipelines.errors import CacheError, StateError, StorageUnavailableError
 from pipelines.indexing.ingest import index_words
+from pipelines.model import PostgresPlace
 from pipelines.postgres import PostgresConnection, translated
+from pipelines.state.state import State
 from tests.pipelines.conftest import House, as_read
 from tests.postgres import postgres_server
 
@@ -156,6 +158,14 @@ def test_a_server_that_is_not_there_is_said_without_its_password():
     with pytest.raises(StateError, match="cannot be reached") as caught:
         PostgresConnection("postgresql://me:secret@127.0.0.1:1/x", "cache")
     assert "secret" not in str(caught.value)
+
+
+def test_a_role_without_the_right_to_create_schemas_is_told_so(postgres, tmp_path):
+    owner = PostgresConnection(postgres.address, "public")
+    owner.execute("CREATE ROLE guest LOGIN")
+    owner.close()
+    with pytest.raises(StateError, match=r"permission denied .* grant it the right"):
+        State(PostgresPlace(tmp_path, postgres.address.replace("everindex@", "guest@"), "guests"))
 
 
 def test_a_name_that_postgresql_would_cut_is_refused():

@@ -7,6 +7,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 
 import apsw
@@ -107,19 +108,23 @@ def house(house):
     assert [row.path for row in cache.leases.take("words", 1, HELD_BY)] == ["late.md"]
     assert house.parked()
     with closing(open_state(house.state)) as con:
-        fill(con, random.Random(0))  # noqa: S311
+        fill(con, plain_tables(con))
+    more = ("vault_git", "vault_ignored", "vault_rank", "vault_community", "vault_probe")
+    fill(cache.con, more)
     return house
 
 
-def fill(con: apsw.Connection, chance: random.Random) -> None:
-    """Put rows of any contents into every table of a state."""
+def fill(con: apsw.Connection, tables: Sequence[str]) -> None:
+    """Put rows of any contents into tables."""
+    chance = random.Random(0)  # noqa: S311
     of_type = {
         "TEXT": lambda: chance.choice(ODD) + str(chance.randrange(1000)),
         "INTEGER": lambda: chance.choice([0, 1, -1, 2**62, chance.randrange(2**40)]),
         "REAL": lambda: chance.choice([0.0, -0.0, 0.1, 1e300, float("inf"), -1.5, chance.random()]),
+        "position": lambda: chance.randrange(1000),
         "BLOB": lambda: chance.choice([b"", b"\0\xff", chance.randbytes(50)]),
     }
-    for table in plain_tables(con):
+    for table in tables:
         described = con.execute(
             'SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table,)
         ).fetchall()
@@ -128,8 +133,10 @@ def fill(con: apsw.Connection, chance: random.Random) -> None:
             con.execute(
                 insert,
                 [
-                    None if not required and not key and chance.random() < 0.3 else of_type[kind]()
-                    for _, kind, required, key in described
+                    None
+                    if not required and not key and chance.random() < 0.3
+                    else of_type[name if name in of_type else kind]()
+                    for name, kind, required, key in described
                 ],
             )
 
@@ -189,6 +196,7 @@ def moved(source, target, progress=lambda *_: None, rest=lambda: None):
 
 def test_what_goes_to_postgresql_and_comes_back_is_what_was_there(house, far, tmp_path):
     before = whole(house.state)
+    assert all(all(tables.values()) for tables in before.values())
     picture = house.picture()
     said = moved(house.state, far)
     assert whole(house.state) == before  # it was only read
@@ -247,6 +255,8 @@ def test_times_are_as_long_ago_by_the_other_stores_clock_and_nobody_holds_a_note
             assert 5000 <= state.get(TAGGING_BEGAN, "vault").age_s < 6000
             assert state.get(WATCHER) is None
         with closing(opened(place)) as cache:
+            held = "SELECT count(*) FROM vault_file WHERE coalesce(lease_token, lease_owner) IS NOT NULL"
+            assert cache.con.execute(held).fetchone() == (0,)
             assert 5000 <= cache.ledger.pending()[1] < 6000
             assert [row.path for row in cache.leases.take("words", 9, "another")] == ["late.md"]
 
@@ -297,7 +307,9 @@ def test_a_row_that_changes_after_it_was_copied_is_found_and_copied_again(house,
 
 def test_a_target_that_has_a_vault_or_the_half_of_another_is_left_alone(house, far, tmp_path):
     moved(house.state, far)
-    with pytest.raises(MigrationError, match=r"was kept: the schema v.*_state, the schema v.*_cache-vault.1;"):
+    with pytest.raises(
+        MigrationError, match=r"was kept: the schema v.*_state, the schema v.*_cache-vault.1;"
+    ):
         moved(house.state, far)
     with pytest.raises(MigrationError, match=r"was kept: .*state.db, .*cache-vault.1.db;"):
         moved(far, house.state)
