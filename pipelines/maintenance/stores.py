@@ -83,6 +83,10 @@ def carry(
                 for rows in steps(part):
                     done += rows
                     progress(f"{doing} {part.name}", done, every)
+        if differences := [part.difference for part in parts if part.difference]:
+            raise MigrationError(
+                f"{'; '.join(differences)}. Migrate again, which copies these from the beginning"
+            )
         require_rest()
         for part in parts:  # the state first: what its indexes still record is of no use then
             part.finish()
@@ -226,6 +230,7 @@ class _Part:
         self._tables = _tables(source, target) if is_to_file else _tables(target, source)
         self._offset = _clock(target) - _clock(source)
         self.rows = sum(_count(source, table) for table in self._tables)
+        self.difference: str | None = None
 
     @property
     def rows_done(self) -> int:
@@ -299,7 +304,7 @@ class _Part:
             self._target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table.name, last))
 
     def compare(self) -> Iterator[int]:
-        """Compare the tables of both stores; yield how many rows are read. Raises MigrationError if one differs."""
+        """Compare the tables of both stores up to the first difference; yield how many rows are read."""
         for table in self._tables:
             had, has = _Contents(), _Contents()
             for con, contents in ((self._source, had), (self._target, has)):
@@ -312,10 +317,8 @@ class _Part:
                 what = f"has {has.rows:,} rows instead of {had.rows:,}"
                 if had.rows == has.rows:
                     what = f"has as many rows as it should, {has.rows:,}, but not the same ones"
-                raise MigrationError(
-                    f"{self.name}: the copy of the table {table.name} {what}; migrate again, which copies"
-                    f" {self.name} again"
-                )
+                self.difference = f"{self.name}: the copy of the table {table.name} {what}"
+                return
 
     def _write_record(self, record: _Record) -> None:
         if self.name == _STATE:

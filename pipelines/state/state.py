@@ -57,8 +57,8 @@ def open_state(place: Place) -> Connection:
         name = con.filename
         con.close()
         raise StateError(
-            f"the migration to {name} is unfinished, so nothing may use it yet; with the settings of the old store"
-            " `everindex migrate` continues it, and Everindex goes on as before"
+            f"{name} is an unfinished copy of another store, and cannot be used yet; set `store` as it was before,"
+            " and run `everindex migrate` again to finish the copy"
         )
     return con
 

@@ -124,18 +124,22 @@ def test_an_index_in_files_stays_beside_the_one_in_postgresql_and_mixes_with_it_
 
 def test_a_vault_goes_to_postgresql_and_back_with_the_same_answers_and_embeds_nothing(user):
     store = user.environment.pop("EVERINDEX_STORE")
+    user.run("index", *user.place)
+    user.run("index", "--rebuild", *user.place)
     user.up()
     found = answers(user)
+    log = user.json("log", "Garden.md")
     assert "Everindex runs on" in user.run("migrate", "--to", store, *user.place, code=1)
     user.stop()
     said = user.run("migrate", "--to", store, *user.place)
     assert f"Set EVERINDEX_STORE={store}, and start" in said
     user.run("verify", *user.place)
     files = {path: path.read_bytes() for path in sorted(user.state.glob("*.db")) if path.name != "queue.db"}
-    assert [path.name for path in files] == ["cache-vault.1.db", "state.db"]
+    assert [path.name for path in files] == ["cache-vault.1.db", "cache-vault.2.db", "state.db"]
     user.environment["EVERINDEX_STORE"] = store
     user.run("verify", *user.place)
     assert "0 texts embedded" in user.run("index", *user.place)
+    assert user.json("log", "Garden.md") == log
     user.up()
     assert answers(user) == found
     (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
@@ -156,7 +160,7 @@ def test_a_vault_goes_to_postgresql_and_back_with_the_same_answers_and_embeds_no
         con.execute("DELETE FROM notes_state.process")
     said = user.run("migrate", "--to", "files", *user.place)
     assert "Remove the setting `store` (EVERINDEX_STORE)" in said
-    assert 'DROP SCHEMA "notes_state", "notes_cache-vault.1" CASCADE;' in said
+    assert 'DROP SCHEMA "notes_state", "notes_cache-vault.2" CASCADE;' in said
     user.run("verify", *user.place)
     del user.environment["EVERINDEX_STORE"]
     user.run("verify", *user.place)
@@ -178,7 +182,7 @@ def test_a_migration_that_was_killed_is_no_index_until_another_one_ends(user):
         process.communicate()
     user.environment["EVERINDEX_STORE"] = store
     for command in (("index",), ("search", "moats"), ("up",)):
-        assert "is unfinished" in user.run(*command, *user.place, code=1)
+        assert "is an unfinished copy" in user.run(*command, *user.place, code=1)
     del user.environment["EVERINDEX_STORE"]
     assert "Moats.md" in user.run("search", "moats", *user.place)
     user.run("migrate", "--to", store, *user.place)

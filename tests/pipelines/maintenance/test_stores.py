@@ -174,11 +174,11 @@ def folder(base):
     return made
 
 
-def raw(place):
-    """A connection to the index that asks nothing."""
+def raw(place, name):
+    """A connection to the state or an index that asks nothing."""
     if isinstance(place, PostgresPlace):
-        return PostgresConnection(place.address, place.schema("cache-vault.1"))
-    return connect(place / "cache-vault.1.db")
+        return PostgresConnection(place.address, place.schema(name))
+    return connect(place / f"{name}.db")
 
 
 def opened(place):
@@ -264,7 +264,7 @@ def test_times_are_as_long_ago_by_the_other_stores_clock_and_nobody_holds_a_note
 def test_a_migration_that_is_killed_goes_on_where_it_stopped(house, far, tmp_path):
     for source, target in ((house.state, far), (far, folder(tmp_path))):
         copied = killed_after(source, target, "copying cache-vault.1")
-        with pytest.raises(StateError, match="is unfinished"):
+        with pytest.raises(StateError, match="unfinished copy"):
             open_state(target)
         steps: list[tuple[str, int, int]] = []
         said = moved(source, target, lambda *step, steps=steps: steps.append(step))
@@ -286,20 +286,23 @@ def killed_after(source, target, doing: str) -> int:
     return int(line.split()[1])
 
 
-def test_a_row_that_changes_after_it_was_copied_is_found_and_copied_again(house, far, tmp_path):
+def test_rows_that_change_after_they_were_copied_are_found_and_copied_again(house, far, tmp_path):
     for source, target, damage in (
         (house.state, far, "UPDATE vault_link SET line = line + 1 WHERE path = '3.md'"),
         (far, folder(tmp_path), "DELETE FROM vault_link WHERE path = '3.md'"),
     ):
 
-        def spoil(doing, *_):
+        def spoil(doing, *_, damage=damage, target=target):
             if doing == "comparing state":
-                with closing(raw(target)) as con:  # noqa: B023 - used in this turn only
-                    con.execute(damage)  # noqa: B023
+                for name, statement in (("cache-vault.1", damage), ("state", "DELETE FROM note_log")):
+                    with closing(raw(target, name)) as con:
+                        con.execute(statement)
 
-        with pytest.raises(MigrationError, match=r"cache-vault.1: the copy of the table vault_link has"):
+        with pytest.raises(MigrationError) as caught:
             moved(source, target, spoil)
-        with pytest.raises(StateError, match="is unfinished"):
+        assert "state: the copy of the table note_log has 0 rows instead of " in str(caught.value)
+        assert "cache-vault.1: the copy of the table vault_link has" in str(caught.value)
+        with pytest.raises(StateError, match="unfinished copy"):
             open_state(target)
         moved(source, target)
     assert whole(target) == whole(house.state)
@@ -330,7 +333,7 @@ def test_what_uses_the_source_at_the_end_leaves_the_copy_unused(house, far):
 
     with pytest.raises(AlreadyRunningError):
         moved(house.state, far, rest=refuse)
-    with pytest.raises(StateError, match="is unfinished"):
+    with pytest.raises(StateError, match="unfinished copy"):
         open_state(far)
     moved(house.state, far)
     open_state(far).close()
