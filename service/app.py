@@ -53,7 +53,6 @@ from workers.complaints import model_reported
 from workers.heartbeat import heartbeat, process_name
 from workers.jobs import return_memory, share_arenas
 from workers.resources import Resources
-from workers.vault_paths import locate_vault
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
@@ -72,7 +71,7 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
     `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
     """
     share_arenas()
-    state = locate_vault(settings.vault, settings.state).state
+    state = Resources(settings).place.state
     listener = bind(settings.port, host)
     port = listener.getsockname()[1]
     app = create_app(settings, port, names)

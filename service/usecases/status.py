@@ -490,7 +490,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
 
 def vault_problem(resources: Resources) -> str | None:
     """Return the sentence about a vault that is unavailable, or None if it is there."""
-    if resources.present():
+    if resources.present() or resources.is_elsewhere:
         return None
     return f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
 
