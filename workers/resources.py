@@ -96,6 +96,7 @@ class Stores:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._own = threading.local()
+        self._paths: dict[str, Path] = {}
         self.replaced = 0
         """How often a cache's file was deleted or replaced while it was open."""
 
@@ -115,11 +116,11 @@ class Stores:
         held: dict[tuple[str, bool], tuple[Any, FileId | None]] = self._own.__dict__.setdefault("caches", {})
         cache, opened = held.get((slug, writable), (None, None))
         try:
-            path = self.of(State).cache_path(slug)
-        except (StateError, StorageUnavailableError):
-            if cache is None or writable or isinstance(self._place, Path):
+            path = self._paths[slug] = self.of(State).cache_path(slug)
+        except StorageUnavailableError:
+            if writable or isinstance(self._place, Path) or slug not in self._paths:
                 raise
-            return cast("Opened", cache)  # while the server is away, this host's copy is read
+            path = self._paths[slug]  # while the server is away, this host's copy is read
         if cache and (cache.path != path or opened != file_id(path)):
             if cache.path == path:
                 self.replaced += 1
@@ -477,7 +478,11 @@ class Resources:
         return self.stores.cache(domain.slug, self._open_to_read, writable=False)
 
     def _open_to_read(self, path: Path) -> SqliteCache:
-        self.follow()
+        try:
+            self.follow()
+        except StorageUnavailableError:
+            if not path.exists():
+                raise
         return SqliteCache.open(path)
 
     def follow(self) -> None:

@@ -21,7 +21,7 @@ from pipelines import store
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import may_be_broken
 from pipelines.cache.passages import ChunkRow, NodeRow
-from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
+from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError, StorageUnavailableError
 from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import last_comparison, rules_of
 from pipelines.indexing.status import domain_status, how_to_index, why
@@ -225,8 +225,10 @@ def left_out(
     for _, cache in readers:
         with suppress(CacheError):  # a problem of its own
             ignored |= cache.ignored()
-    compared = last_comparison(resources.state())
-    return ignored, added(compared.others.values()) if compared else {}
+    with suppress(StorageUnavailableError):  # told as why saves wait
+        if compared := last_comparison(resources.state()):
+            return ignored, added(compared.others.values())
+    return ignored, {}
 
 
 def _nearest(asked: frozenset[str], paths: Collection[str]) -> list[str]:
@@ -366,8 +368,13 @@ def index_of(
 
 
 def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
-    """Say whether the index is behind the disk."""
+    """Say whether the index is behind the disk; while the state cannot be read, that is why saves wait."""
     names = "-".join(f"{one.generation}.{one.ready}" for one in states)
+    try:
+        waits = vault_problem(resources) or storage_problem(resources.place.state)
+        problem, held = model_problem(resources), _held(resources)
+    except StorageUnavailableError as error:
+        waits, problem, held = str(error), None, None
     return IndexState(
         pending=sum(one.pending for one in states),
         oldest_pending_s=round(max((one.oldest for one in states), default=0.0), 1),
@@ -377,9 +384,9 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         generation=blake2b(names.encode(), digest_size=6).hexdigest(),
         refining=any(one.refining for one in states),
         failed=failed,
-        waits=vault_problem(resources) or storage_problem(resources.place.state),
-        model_problem=model_problem(resources),
-        held=_held(resources),
+        waits=waits,
+        model_problem=problem,
+        held=held,
     )
 
 

@@ -78,6 +78,10 @@ def test_the_answers_are_those_of_a_vault_in_files_and_no_file_holds_the_state(u
 def test_a_save_while_the_server_is_dead_is_found_when_it_is_back(user, server):
     user.up()
     server.kill()
+    for _ in range(20):  # by any thread
+        answer = user.get("/search", q="moats").json()
+        assert answer["results"][0]["path"] == "Moats.md"
+        assert "cannot be used" in answer["index"]["waits"]
     (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
     server.start()
 
@@ -123,14 +127,25 @@ def test_a_host_without_the_vault_answers_and_shows_notes_and_says_where_the_res
     assert here == there
     assert "The quokka crosses.\n\nTwice." in far.run("show", "late.md", *far.place)
     assert far.health()["problems"] == user.health()["problems"] == []
-    assert "on another host" in far.post("/notes", {"title": "New", "text": "text"}).text
+    assert "on another host" in far.post("/reload").text
     assert "on another host" in far.run("watch", *far.place, code=1)
 
 
-def test_a_worker_without_the_vault_indexes_what_is_handed_out(user, far):
-    resources = Resources(
-        Settings(vault=user.root, state=user.state, store=user.environment["EVERINDEX_STORE"])
+def resources_of(user: User) -> Resources:
+    """What a process beside the vault has, in this process."""
+    environment = user.environment
+    return Resources(
+        Settings(
+            vault=user.root,
+            state=user.state,
+            store=environment["EVERINDEX_STORE"],
+            embedding_model=environment["EMBEDDING_MODEL"],
+        )
     )
+
+
+def test_a_worker_without_the_vault_indexes_what_is_handed_out(user, far):
+    resources = resources_of(user)
     for number in range(200):
         (user.root / f"many {number}.md").write_text(f"# Many {number}\n\nA letter about number {number}.\n")
     compare(resources)
@@ -155,9 +170,7 @@ def test_a_worker_without_the_vault_indexes_what_is_handed_out(user, far):
 
 
 def test_a_worker_for_vectors_alone_leaves_words_to_the_others(user, far):
-    resources = Resources(
-        Settings(vault=user.root, state=user.state, store=user.environment["EVERINDEX_STORE"])
-    )
+    resources = resources_of(user)
     compare(resources)
     resources.tell_of_vault()
     (domain,) = resources.domains()
