@@ -22,7 +22,8 @@ from pipelines.model import LONGEST_SCHEMA
 # A literal, a cast, a numbered or unnumbered parameter, a named one, a percent sign, which psycopg wants doubled, or
 # what only SQLite says: which index it is to use, and LIKE for letters of either case.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
-_SECONDS = 10
+_SECONDS = 5
+_AGAIN_SECONDS = 2.0
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -72,6 +73,7 @@ def _named(bindings: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     return {f"p{number}": _storable(value) for number, value in enumerate(bindings, 1)}
 
 
+_CHANNEL = "everindex"
 _Raw = psycopg.Connection[tuple[Any, ...]]
 _MOST_IDLE = 8
 
@@ -83,6 +85,7 @@ class _Pool:
         self._address = address
         self._schema = schema
         self._idle: list[_Raw] = []
+        self._failed: tuple[str, float] | None = None
         weakref.finalize(self, _close_all, self._idle)
 
     def take(self) -> _Raw:
@@ -91,7 +94,7 @@ class _Pool:
             try:
                 con = self._idle.pop()
             except IndexError:
-                return self._connect()
+                return self._connect_again()
             if not (con.closed or con.broken):
                 return con
 
@@ -104,6 +107,18 @@ class _Pool:
             return
         con.close()
 
+    def _connect_again(self) -> _Raw:
+        """Connect, unless that failed just now: a server that does not answer would keep every question waiting."""
+        if self._failed and time.monotonic() < self._failed[1]:
+            raise psycopg.OperationalError(self._failed[0])
+        try:
+            con = self._connect()
+        except psycopg.Error as error:
+            self._failed = str(error), time.monotonic() + _AGAIN_SECONDS
+            raise
+        self._failed = None
+        return con
+
     def _connect(self) -> _Raw:
         con: _Raw = psycopg.connect(
             self._address,
@@ -113,7 +128,7 @@ class _Pool:
             keepalives_idle=5,
             keepalives_interval=5,
             keepalives_count=3,
-            tcp_user_timeout=20_000,  # in milliseconds
+            tcp_user_timeout=10_000,  # in milliseconds
             application_name="everindex",
         )
         con.adapters.register_loader("numeric", _Numbers)
@@ -125,6 +140,33 @@ def _close_all(idle: list[_Raw]) -> None:
     while idle:
         with suppress(IndexError):  # another thread may take the last one
             idle.pop().close()
+
+
+class Commits:
+    """Hears of commits in a database, as a hint: who waits looks for itself now and then, too. Do not share it."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._con: _Raw | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something was committed since the last call, or for so many seconds."""
+        try:
+            if self._con is None:
+                self._con = psycopg.connect(self._address, autocommit=True, connect_timeout=_SECONDS)
+                self._con.execute(f"LISTEN {_CHANNEL}")
+                return  # what was committed before was not heard
+            for _ in self._con.notifies(timeout=seconds, stop_after=1):
+                pass
+        except psycopg.Error:
+            self.close()
+            time.sleep(seconds)
+
+    def close(self) -> None:
+        """Close the connection; the next call of `wait` opens another."""
+        if self._con is not None:
+            self._con.close()
+            self._con = None
 
 
 _pools: weakref.WeakValueDictionary[tuple[str, str], _Pool] = weakref.WeakValueDictionary()
@@ -247,7 +289,10 @@ class PostgresConnection:
     def transaction(self) -> Iterator[None]:
         """Run a transaction that writes, one at a time per schema."""
         with self._kept() as con, con.transaction():
-            con.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [self.schema])
+            con.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0)), pg_notify(%s, '')",
+                [self.schema, _CHANNEL],
+            )
             yield
 
     @contextmanager

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 30.0
 _LONGEST_PAUSE = 0.5
+# How often the server is asked for commits of which nothing was heard.
+_UNHEARD_SECONDS = 1.0
 # Not for longer: without a worker, a model that cannot be loaded would never be reported.
 _WORDS_FIRST_SECONDS = 10.0
 
@@ -194,8 +196,10 @@ def _is_first_index(view: View) -> bool:
 def _follow_commits(view: View, stopping: threading.Event) -> None:
     """Keep the memory indexes up to date with the caches, and compare a part of them at intervals."""
     trouble = Trouble("questions are answered from the file")
-    compared = time.monotonic()
+    compared, commits = time.monotonic(), view.resources.commits()
     while not stopping.is_set():
+        if commits:
+            commits.wait(_UNHEARD_SECONDS)
         began = time.monotonic()
         try:
             view.resources.follow()
@@ -211,3 +215,5 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
             trouble.met(str(error))
         # While thousands of notes are indexed, following each commit would take the time from indexing.
         stopping.wait(min(max(FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))
+    if commits:
+        commits.close()

@@ -80,6 +80,7 @@ from workers.vault_paths import locate_vault, not_there, on_another_host
 
 if TYPE_CHECKING:
     from pipelines.cache.postgres import PostgresCache
+    from pipelines.postgres import Commits
 
 # A process's connections to `state.db` and to the caches: one per thread, opened at first use.
 
@@ -89,6 +90,8 @@ Opened = TypeVar("Opened", bound=CacheTables)
 
 log = structlog.get_logger()
 
+_PATH_SECONDS = 1.0
+
 
 class Stores:
     """A process's connections to the databases of a state folder, one per thread and kind."""
@@ -96,7 +99,7 @@ class Stores:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._own = threading.local()
-        self._paths: dict[str, Path] = {}
+        self._paths: dict[str, tuple[Path, float]] = {}
         self.replaced = 0
         """How often a cache's file was deleted or replaced while it was open."""
 
@@ -115,12 +118,7 @@ class Stores:
         """
         held: dict[tuple[str, bool], tuple[Any, FileId | None]] = self._own.__dict__.setdefault("caches", {})
         cache, opened = held.get((slug, writable), (None, None))
-        try:
-            path = self._paths[slug] = self.of(State).cache_path(slug)
-        except StorageUnavailableError:
-            if writable or isinstance(self._place, Path) or slug not in self._paths:
-                raise
-            path = self._paths[slug]  # while the server is away, this host's copy is read
+        path = self._path(slug, writable=writable)
         if cache and (cache.path != path or opened != file_id(path)):
             if cache.path == path:
                 self.replaced += 1
@@ -132,6 +130,21 @@ class Stores:
             cache = opener(path)
             held[slug, writable] = cache, file_id(path)
         return cast("Opened", cache)
+
+    def _path(self, slug: str, *, writable: bool) -> Path:
+        """Return the file of a domain's current cache; who reads a copy asks the server for it once a second."""
+        known, asked = self._paths.get(slug, (None, 0.0))
+        is_copy = not (writable or isinstance(self._place, Path))
+        if is_copy and known and time.monotonic() - asked < _PATH_SECONDS:
+            return known
+        try:
+            path = self.of(State).cache_path(slug)
+        except StorageUnavailableError:
+            if known is None or not is_copy:
+                raise
+            path = known  # while the server is away, this host's copy is read
+        self._paths[slug] = path, time.monotonic()
+        return path
 
 
 @lru_cache(maxsize=256)
@@ -492,6 +505,14 @@ class Resources:
         for domain in self.domains():
             with suppress(CacheMissingError):  # a worker is about to make it
                 self.stored(domain).tidy()
+
+    def commits(self) -> Commits | None:
+        """Return what hears of commits in PostgreSQL; None for files."""
+        if isinstance(self.store, Path):
+            return None
+        from pipelines.postgres import Commits  # noqa: PLC0415 - its library is not always installed
+
+        return Commits(self.store.address)
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
