@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -64,6 +65,7 @@ def run_helper(resources: Resources, *, only_vectors: bool) -> None:
     log.info("helper started", vault=str(resources.root), only_vectors=only_vectors)
     trouble = Trouble("the store cannot be used; this worker waits for it")
     parser = ApartParser()
+    _free_those_of_the_dead(resources)
     with heartbeat(resources.store, "embedder" if only_vectors else "helper", version("everindex")):
         pause = 0.0
         while not stopped.wait(pause):
@@ -82,6 +84,13 @@ def run_helper(resources: Resources, *, only_vectors: bool) -> None:
         resources.sandbox.stop()
         resources.embedders.close()
     log.info("helper stopped")
+
+
+def _free_those_of_the_dead(resources: Resources) -> None:
+    """Free what died on this host: another one waits until it has been silent for long enough."""
+    for domain in resources.domains():
+        with suppress(CacheMissingError):
+            resources.stored(domain).leases.free_those_of_the_dead(resources.is_at_work)
 
 
 def _help(resources: Resources, domain: Domain, parser: ApartParser, *, only_vectors: bool) -> Outcome:

@@ -245,6 +245,13 @@ class Resources:
             self.state().put(VAULT, facts)
             self._told = 0.0, facts
 
+    def gone(self) -> frozenset[str]:
+        """Return the notes that the host of the vault misses; none if it is this one, where each answer looks."""
+        if self.is_elsewhere:
+            with suppress(StorageUnavailableError):  # the answer says so
+                return frozenset().union(*(self.vanished().waiting(one.slug) for one in self.domains()))
+        return frozenset()
+
     def _heard_of_vault(self) -> VaultFacts:
         """Return what the host that has the vault told. Raises StateError if nothing is known of it."""
         if self._told is None or time.monotonic() - self._told[0] > _TOLD_SECONDS:

@@ -130,7 +130,7 @@ def uncounted(resources: Resources, domain: Domain) -> set[str]:
 def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> set[str]:
     """Return those of the paths whose files are there; all while the whole vault is unavailable."""
     if not resources.present():
-        return set(paths)
+        return set(paths) - resources.gone()
     files = cache.ledger.stat_of(paths).items()
     return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}
 

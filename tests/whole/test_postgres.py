@@ -128,6 +128,8 @@ def test_a_host_without_the_vault_answers_and_shows_notes_and_says_where_the_res
     assert "The quokka crosses.\n\nTwice." in far.run("show", "late.md", *far.place)
     assert far.health()["problems"] == user.health()["problems"] == []
     assert "on another host" in far.post("/reload").text
+    (user.root / "late.md").unlink()
+    wait_for(lambda: "late.md" not in far.found("quokka"), "the far host misses the deleted note, too")
     assert "on another host" in far.run("watch", *far.place, code=1)
 
 
