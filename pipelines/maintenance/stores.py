@@ -28,6 +28,7 @@ from pipelines.state.state import (
     MIGRATION,
     MOMENTARY_TABLES,
     SUBJECTS,
+    VAULT,
     cache_name,
     open_incomplete,
     open_state,
@@ -45,10 +46,10 @@ _FIRST = ("vault_vector", "vault_node")
 _SINCE = ("dirty_since", "first_change", "last_change")
 _HELD = ("lease_token", "lease_until", "lease_owner", "next_attempt_at")
 _OWN = {
-    "fact": (MIGRATION, *(subject.name for subject in SUBJECTS if subject.is_momentary)),
+    "fact": (MIGRATION, VAULT.name, *(subject.name for subject in SUBJECTS if subject.is_momentary)),
     "vault_meta": (MIGRATION, "schema_version", COPY_OF, COPIED),
 }
-"""By table, the keys of rows that each store has of its own: what is momentary, and what an index says of itself."""
+"""By table, the keys of rows that each store has of its own: what is told anew, and what an index says of itself."""
 _COLUMNS = """
 SELECT t.relname, c.attname, c.atttypid = 'boolean'::regtype, c.attidentity <> '',
     array_position(i.indkey::int2[], c.attnum)
@@ -134,8 +135,7 @@ def _exists(place: Place, name: str) -> bool:
         return (place / f"{name}.db").exists()
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
-    with closing(PostgresConnection(place.address, place.schema(name))) as con, con.errors():
-        return con.has_schema()
+    return PostgresConnection(place.address, place.schema(name)).has_schema()
 
 
 def _require_free(target: Place, names: Sequence[str], source: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import apsw
 import structlog
@@ -19,9 +19,6 @@ from pipelines.errors import StateError
 from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
 from pipelines.model import Place, PostgresPlace, folder_of
 from pipelines.sqlite import BUSY_MS, Connection, connect, first, migrate, one, select, steps_of, transaction
-
-if TYPE_CHECKING:
-    from pipelines.postgres import PostgresConnection
 
 # The file `state.db`: every connection to it is opened here, with all of its tables created.
 
@@ -80,27 +77,25 @@ def write_record(con: Connection, record: str) -> None:
     )
 
 
+def state_exists(place: PostgresPlace) -> bool:
+    """Say whether PostgreSQL has the state of a vault. Raises StorageUnavailableError."""
+    from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - as below
+
+    return PostgresConnection(place.address, place.schema("state")).has_schema()
+
+
 def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
-    try:
-        with con.errors():
-            if not con.has_schema():
-                with con.transaction():
-                    if not con.has_schema():  # another host may have made it meanwhile
-                        _make_schema(con, record)
-    except BaseException:
-        con.close()
-        raise
+    if not con.has_schema():
+        with con.errors(), con.transaction():
+            if not con.has_schema():  # another host may have made it meanwhile
+                con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+                con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
+                if record is not None:
+                    write_record(con, record)
     return con
-
-
-def _make_schema(con: PostgresConnection, record: str | None) -> None:
-    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
-    con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
-    if record is not None:
-        write_record(con, record)
 
 
 def _open_file(folder: Path, record: str | None) -> apsw.Connection:
@@ -244,6 +239,14 @@ class ReviewState(NamedTuple):
     notes: str | None = None
 
 
+class VaultFacts(NamedTuple):
+    """What hosts without the vault know of it: its id, the text of its `_domains.yaml`, the format of daily notes."""
+
+    vault_id: str
+    domains: str | None
+    daily: str | None
+
+
 class WrittenFacts(NamedTuple):
     """The note that a program wrote with an id: its path, and the SHA-256 of its bytes as they were written last.
 
@@ -286,6 +289,9 @@ MEMORY: Subject[dict[str, tuple[int, int]]] = Subject("memory", dict[str, tuple[
 WRITTEN: Subject[WrittenFacts] = Subject("written", WrittenFacts)
 """The note that a program wrote with an id, by the id's SHA-256."""
 
+VAULT: Subject[VaultFacts] = Subject("vault", VaultFacts)
+"""What a host that has the vault tells those that do not."""
+
 SUBJECTS: tuple[Subject[Any], ...] = (
     HELD,
     COMPARISON,
@@ -301,6 +307,7 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     REHASHED,
     MEMORY,
     WRITTEN,
+    VAULT,
 )
 
 

@@ -471,9 +471,10 @@ FILES = "files"
 def migrate(resources: Resources, to: str, progress: Callable[[str, int, int], None]) -> list[str]:
     """Copy a vault's state and current indexes to another store, and compare; return the lines to show.
 
-    `to`: an address of PostgreSQL, or `FILES`. The store of the settings is only read. Raises AlreadyRunningError,
-    ConfigurationError, MigrationError, StateError, CacheError.
+    `to`: an address of PostgreSQL, or `FILES`. The store of the settings is only read. Raises VaultNotFoundError,
+    AlreadyRunningError, ConfigurationError, MigrationError, StateError, CacheError.
     """
+    resources.require_present()
     target = _other_store(resources, to)
     _require_rest(resources)
     try:
