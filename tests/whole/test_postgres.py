@@ -132,6 +132,7 @@ def test_a_host_without_the_vault_answers_and_shows_notes_and_says_where_the_res
     (user.root / "late.md").unlink()
     wait_for(lambda: "late.md" not in far.found("quokka"), "the far host misses the deleted note, too")
     assert "on another host" in far.run("watch", *far.place, code=1)
+    assert "on another host" in far.run("migrate", "--to", "files", *far.place, code=1)
 
 
 def resources_of(user: User) -> Resources:
