@@ -220,6 +220,20 @@ class PostgresConnection:
         self._con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
         psycopg.Cursor(self._con).execute(cast("Any", _FUNCTIONS + tables))
 
+    def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Run statements in which `{name}` is a schema's quoted name or a quoted text (in the caller's transaction).
+
+        Raises StateError if the role may not.
+        """
+        quoted = {
+            **{name: names.Identifier(schema) for name, schema in schemas.items()},
+            **{name: names.Literal(text) for name, text in texts.items()},
+        }
+        try:
+            psycopg.Cursor(self._con).execute(names.SQL(cast("Any", script)).format(**quoted))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StateError(f"{self.filename}: {_said(error)}; grant its role that right") from error
+
 
 class _Numbers(NumericLoader):
     """Loads sums as the whole numbers that they are."""
