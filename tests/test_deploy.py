@@ -110,7 +110,7 @@ def test_compose_publishes_the_query_workers_port_on_this_machine_alone_or_behin
 
 
 def test_only_the_worker_beside_the_notes_may_write_them(ours):
-    mounted = {name: {v.partition(":")[2] for v in one.get("volumes", ())} for name, one in ours.items()}
+    mounted = {name: {v[v.index(":/") + 1 :] for v in one.get("volumes", ())} for name, one in ours.items()}
     assert [name for name, volumes in mounted.items() if "/vault" in volumes] == ["worker"]
     beside = {name: volumes for name, volumes in mounted.items() if volumes}
     assert {"watcher", "worker"} <= beside.keys()

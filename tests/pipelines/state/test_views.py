@@ -115,7 +115,7 @@ def test_a_document_and_its_passages_have_what_the_note_says(viewed):
 
 def test_a_record_is_known_by_its_id(viewed):
     viewed.house.write("_domains.yaml", "vault:\n  legacy: true\n  formats: [md, json]\n")
-    viewed.house.write("records/1.json", '{"id": "EA-1", "title": "Earnings", "thesis": "Grows"}')
+    viewed.house.write("records/1.json", '{"_meta": {"id": "EA-1"}, "thesis": {"statement": "Grows."}}')
     viewed.house.write("note.md", "---\nid: EA-1\n---\nNo record.\n")
     viewed.house.index()
     found = dict(viewed.read(f"SELECT file_path, doc_id FROM {viewed.place.vault}_views.documents"))
