@@ -155,7 +155,10 @@ class PostgresConnection:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged."""
+        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged.
+
+        StateError, if the role may not do this.
+        """
         self._reconnect()
         try:
             yield
@@ -163,6 +166,10 @@ class PostgresConnection:
             raise CacheCorruptError(
                 f"{self.filename} is damaged ({_said(error)}); `everindex index --rebuild` builds a new cache beside"
                 " it"
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StateError(
+                f"{self.filename}: {_said(error)}; grant its role that right, or use another role"
             ) from error
         except psycopg.Error as error:
             if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:
@@ -221,18 +228,12 @@ class PostgresConnection:
         psycopg.Cursor(self._con).execute(cast("Any", _FUNCTIONS + tables))
 
     def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
-        """Run statements in which `{name}` is a schema's quoted name or a quoted text (in the caller's transaction).
-
-        Raises StateError if the role may not.
-        """
+        """Run statements in which `{name}` is a schema's quoted name or a quoted text."""
         quoted = {
             **{name: names.Identifier(schema) for name, schema in schemas.items()},
             **{name: names.Literal(text) for name, text in texts.items()},
         }
-        try:
-            psycopg.Cursor(self._con).execute(names.SQL(cast("Any", script)).format(**quoted))
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise StateError(f"{self.filename}: {_said(error)}; grant its role that right") from error
+        psycopg.Cursor(self._con).execute(names.SQL(cast("Any", script)).format(**quoted))
 
 
 class _Numbers(NumericLoader):

@@ -219,9 +219,7 @@ def test_redis_takes_its_configuration_as_compose_gives_it(compose, tmp_path):
 
 
 def test_the_example_environment_has_each_variable_of_compose_and_no_other():
-    used = {
-        name for file in COMPOSE for name in re.findall(r"(?<!\$)\$\{(\w+)", (DEPLOY / file).read_text())
-    }
+    used = {name for file in COMPOSE for name in re.findall(r"(?<!\$)\$\{(\w+)", (DEPLOY / file).read_text())}
     given_ = set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
     assert used == given_
 

@@ -44,7 +44,9 @@ def show(place: PostgresPlace, domains: Sequence[ViewedDomain]) -> None:
             # Those who write the state wait meanwhile, and must not wait for a reader's long query.
             con.execute("SET LOCAL lock_timeout = '2s'")
             schemas = {"state": con.schema, "all": place.schema("views_all"), "views": place.schema("views")}
-            con.run(script, schemas, {"vault": place.vault} | {f"{key}_name": schemas[key] for key in schemas})
+            con.run(
+                script, schemas, {"vault": place.vault} | {f"{key}_name": schemas[key] for key in schemas}
+            )
             con.execute(
                 "INSERT INTO state_meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (_VERSION, version),

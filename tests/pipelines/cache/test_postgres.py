@@ -158,6 +158,12 @@ def test_a_server_that_is_not_there_is_said_without_its_password():
     assert "secret" not in str(caught.value)
 
 
+def test_the_address_demands_tls_as_libpq_reads_it(postgres):
+    # The tests' server has none. Who demands it sends no password to such a server.
+    with pytest.raises(StateError, match="does not support SSL"):
+        PostgresConnection(f"{postgres.address}?sslmode=verify-full&sslrootcert=system", "cache")
+
+
 def test_a_name_that_postgresql_would_cut_is_refused():
     with pytest.raises(ValueError, match="longer than"):
         PostgresConnection("postgresql://127.0.0.1:1/x", "x" * 64)

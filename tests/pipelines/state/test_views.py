@@ -23,6 +23,7 @@ from tests.pipelines.conftest import House, as_read
 
 pytestmark = pytest.mark.slow
 
+EVERYTHING_MAY_LEAVE = Privacy()
 NAMES = ("", "a", "a/b", "Diary", "secret", "Über", "%", "x'y")
 
 
@@ -39,7 +40,9 @@ class Viewed:
         self.house = house
         self.place = place
 
-    def show(self, privacy: Privacy = Privacy(), folder: str = "", nested: tuple[str, ...] = ()) -> Rules:
+    def show(
+        self, privacy: Privacy = EVERYTHING_MAY_LEAVE, folder: str = "", nested: tuple[str, ...] = ()
+    ) -> Rules:
         rules = Rules(compared(privacy), folder, nested)
         own = rules.settings
         show(
@@ -59,7 +62,9 @@ class Viewed:
             return con.execute(query).fetchall()
 
     def paths(self, view: str, schema: str = "views", key: str = "file_path") -> list[str]:
-        return [path for (path,) in self.read(f"SELECT {key} FROM {self.place.vault}_{schema}.{view} ORDER BY 1")]
+        return [
+            path for (path,) in self.read(f"SELECT {key} FROM {self.place.vault}_{schema}.{view} ORDER BY 1")
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +134,9 @@ def test_what_a_note_says_oddly_costs_itself_alone(viewed):
     house.write("plain.md", "---\ntags: [soil]\n---\nText.\n")
     house.index()
     with house.cache.transaction():
-        house.cache.con.execute("UPDATE vault_node SET published_at = '-1-99-99', tags = '{' WHERE path = 'odd.md'")
+        house.cache.con.execute(
+            "UPDATE vault_node SET published_at = '-1-99-99', tags = '{' WHERE path = 'odd.md'"
+        )
     found = viewed.read(f"SELECT file_path, tags FROM {viewed.place.vault}_views_all.documents ORDER BY 1")
     assert found == [("odd.md", []), ("plain.md", ["soil"])]
     assert len(viewed.read(f"SELECT * FROM {viewed.place.vault}_views_all.passages")) == 2
@@ -227,7 +234,12 @@ def test_proposals_and_history_are_those_of_notes_that_are_shown(viewed):
 
 
 def test_a_cache_is_found_whatever_its_name(viewed):
-    for name in ("cache-vault.1", "cache-" + "x" * 80 + ".12", "cache-" + "ü" * 25 + ".1", "cache-" + "y" * 46 + ".1"):
+    for name in (
+        "cache-vault.1",
+        "cache-" + "x" * 80 + ".12",
+        "cache-" + "ü" * 25 + ".1",
+        "cache-" + "y" * 46 + ".1",
+    ):
         for vault in (viewed.place.vault, "a" * 30):
             place = PostgresPlace(viewed.place.folder, viewed.place.address, vault)
             sql = f"SELECT {viewed.place.schema('state')}.view_schema('{vault}', '{name}')"
@@ -306,5 +318,12 @@ def test_every_column_says_what_it_is(viewed):
             " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0"
             f" WHERE c.relnamespace = '{viewed.place.vault}_{schema}'::regnamespace"
         )
-        assert {view for view, *_ in said} == {"documents", "passages", "links", "ranks", "proposals", "history"}
+        assert {view for view, *_ in said} == {
+            "documents",
+            "passages",
+            "links",
+            "ranks",
+            "proposals",
+            "history",
+        }
         assert [(view, column) for view, column, what, whole in said if not what or not whole] == []
