@@ -228,12 +228,18 @@ class PostgresConnection:
         psycopg.Cursor(self._con).execute(cast("Any", _FUNCTIONS + tables))
 
     def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
-        """Run statements in which `{name}` is a schema's quoted name or a quoted text."""
+        """Run statements in which `{name}` is a schema's quoted name or a quoted text.
+
+        Raises StateError if the server refuses one.
+        """
         quoted = {
             **{name: names.Identifier(schema) for name, schema in schemas.items()},
             **{name: names.Literal(text) for name, text in texts.items()},
         }
-        psycopg.Cursor(self._con).execute(names.SQL(cast("Any", script)).format(**quoted))
+        try:
+            psycopg.Cursor(self._con).execute(names.SQL(cast("Any", script)).format(**quoted))
+        except psycopg.ProgrammingError as error:
+            raise StateError(f"{self.filename} refuses a statement: {_said(error)}") from error
 
 
 class _Numbers(NumericLoader):

@@ -143,3 +143,17 @@ def test_a_rebuild_waits_for_no_dashboard_and_is_seen_by_it(user, server):
         (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
         user.run("index", "--rebuild", *user.place)
         assert con.execute(count).fetchone() == (3,)
+
+
+def test_what_prevents_the_views_is_a_problem_and_no_note_waits_for_it(user, server):
+    with psycopg.connect(server.address, autocommit=True) as owner:
+        owner.execute("CREATE ROLE indexer LOGIN")
+        owner.execute("GRANT CREATE ON DATABASE postgres TO indexer")
+        owner.execute("CREATE SCHEMA notes_views")  # somebody else's
+        user.environment["EVERINDEX_STORE"] = as_role(server, "indexer")
+        assert "3 notes" in user.run("index", *user.place)
+        assert "the SQL views do not show what changed" in user.run("status", *user.place)
+        owner.execute("DROP SCHEMA notes_views")
+        user.run("index", *user.place)
+        assert "SQL views" not in user.run("status", *user.place)
+        assert owner.execute("SELECT count(*) FROM notes_views.documents").fetchone() == (2,)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,6 +15,7 @@ from pipelines.cache.notes import Rules
 from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta
 from pipelines.embedding.models import NO_MODEL, find_model
+from pipelines.errors import StorageUnavailableError
 from pipelines.indexing.ingest import pipeline_name
 from pipelines.model import PostgresPlace, Privacy
 from pipelines.notes.privacy import compared
@@ -309,6 +312,45 @@ def test_a_dashboard_sees_the_views_that_it_may_and_nothing_else(viewed):
         )
         con.execute(f"SELECT FROM {vault}_views.passages WHERE pg_temp.leak(content)")
         assert told == ["Open."]
+
+
+def test_views_of_another_version_are_made_again_and_stay_granted(viewed):
+    vault = viewed.place.vault
+    viewed.house.write("a.md", "Text.")
+    viewed.house.index()
+    with psycopg.connect(viewed.place.address, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE later_{vault} LOGIN")
+        owner.execute(f"GRANT USAGE ON SCHEMA {vault}_views TO later_{vault}")
+        owner.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {vault}_views TO later_{vault}")
+        owner.execute(f"UPDATE {vault}_state.state_meta SET value = 'earlier' WHERE key = 'views'")
+        broken = f"CREATE OR REPLACE VIEW {vault}_views_all.links AS SELECT * FROM {vault}_state.view_link() WHERE false"
+        owner.execute(broken)
+    viewed.show()
+    assert viewed.read(f"SELECT file_path FROM {vault}_views.documents", f"later_{vault}") == [("a.md",)]
+    (definition,) = viewed.read(f"SELECT pg_get_viewdef('{vault}_views_all.links'::regclass)")
+    assert "false" not in definition[0]
+
+
+def test_a_long_query_delays_new_views_and_not_the_state(viewed):
+    vault = viewed.place.vault
+    with psycopg.connect(viewed.place.address) as reader:
+        reader.execute(f"SELECT * FROM {vault}_views.documents")
+        with psycopg.connect(viewed.place.address, autocommit=True) as owner:
+            owner.execute(f"UPDATE {vault}_state.state_meta SET value = 'earlier' WHERE key = 'views'")
+        with pytest.raises(StorageUnavailableError, match="lock timeout"):
+            viewed.show()
+    viewed.show()
+
+
+def test_the_documentation_lists_the_columns(viewed):
+    said = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (`domain`.*) \|$", said, re.MULTILINE)
+    listed = {view: re.findall(r"`(\w+)`", columns) for view, columns in rows}
+    found = viewed.read(
+        "SELECT table_name, array_agg(column_name::text ORDER BY ordinal_position) FROM information_schema.columns"
+        f" WHERE table_schema = '{viewed.place.vault}_views' GROUP BY table_name"
+    )
+    assert listed == dict(found)
 
 
 def test_every_column_says_what_it_is(viewed):
