@@ -103,10 +103,17 @@ def test_compose_sets_only_variables_that_are_read(compose):
         assert set(one["environment"]) <= {*settings_names(), *NOT_OURS}
 
 
-def test_compose_publishes_the_query_workers_port_on_this_machine_alone_or_behind_tls(compose):
-    published = {name: one["ports"] for name, one in compose["services"].items() if "ports" in one}
-    tls = {"caddy": ["443:8443"]}
-    assert published == (tls if "caddy" in compose["services"] else {"query": [f"127.0.0.1:{PORT}:{PORT}"]})
+def published(compose):
+    return {name: one["ports"] for name, one in compose["services"].items() if "ports" in one}
+
+
+def test_compose_publishes_the_query_workers_port_on_this_machine_alone():
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    assert published(compose) == {"query": [f"127.0.0.1:{PORT}:{PORT}"]}
+
+
+def test_past_one_machine_nothing_but_tls_is_published(past_one_machine):
+    assert published(past_one_machine) == {"caddy": ["443:8443"]}
 
 
 def test_only_the_worker_beside_the_notes_may_write_them(ours):
@@ -157,7 +164,7 @@ def test_every_host_gets_the_same_secrets_for_its_user_alone(past_one_machine, t
     for one in services.values():
         assert set(one.get("secrets", ())) <= past_one_machine["secrets"].keys()
     (tmp_path / "secrets").mkdir()
-    values = {"token": secrets.token_urlsafe(32), "queue_key": secrets.token_hex(32)}
+    values = {"token": secrets.token_urlsafe(32), "queue.key": secrets.token_hex(32)}
     for name, value in values.items():
         (tmp_path / "secrets" / name).write_text(f"{value}\n")
     entrypoint = [
@@ -169,7 +176,10 @@ def test_every_host_gets_the_same_secrets_for_its_user_alone(past_one_machine, t
         done = subprocess.run([*entrypoint, "echo", "a b"], capture_output=True, text=True, check=True)
     assert done.stdout == "a b\n"
     found = {one.name: read_secret(tmp_path / "state" / "everindex", one) for one in (TOKEN, QUEUE_KEY)}
-    assert found == {"token": values["token"], "queue.key": values["queue_key"]}
+    assert found == values
+    (tmp_path / "secrets" / "queue.key").unlink()
+    without = subprocess.run([*entrypoint, "echo", "started"], capture_output=True, text=True, check=False)
+    assert without.stdout == ""
 
 
 def test_caddy_asks_the_query_workers_by_the_name_that_they_serve(past_one_machine):
