@@ -303,15 +303,14 @@ def test_a_dashboard_sees_the_views_that_it_may_and_nothing_else(viewed):
     ):
         with pytest.raises(psycopg.errors.DatabaseError):
             viewed.read(forbidden, user)
-    with psycopg.connect(viewed.place.address.replace("everindex@", f"{user}@")) as con:
-        told: list[str] = []
-        con.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
-        con.execute(
-            "CREATE FUNCTION pg_temp.leak(text) RETURNS boolean COST 0.0000001 LANGUAGE plpgsql"
-            " AS $$ BEGIN RAISE NOTICE '%', $1; RETURN true; END $$"
+    # So that no function in a dashboard's condition is called with a row that the view leaves out.
+    assert (
+        viewed.read(
+            "SELECT relname FROM pg_class WHERE 'security_barrier=true' <> ALL(coalesce(reloptions, '{}'))"
+            f" AND relnamespace = '{vault}_views'::regnamespace"
         )
-        con.execute(f"SELECT FROM {vault}_views.passages WHERE pg_temp.leak(content)")
-        assert told == ["Open."]
+        == []
+    )
 
 
 def test_views_of_another_version_are_made_again_and_stay_granted(viewed):
