@@ -92,7 +92,8 @@ BEGIN
         -- The dates are those of `pipelines.cache.dates`.
         RETURN QUERY EXECUTE format($query$
             SELECT $1, v.doc_id, v.path, n.title, n.kind, {state}.view_date(stated.created),
-                ARRAY(SELECT jsonb_array_elements_text({state}.view_json(n.tags))), {state}.view_json(n.frontmatter), coalesce(c.count, 0),
+                ARRAY(SELECT jsonb_array_elements_text({state}.view_json(n.tags))),
+                {state}.view_json(n.frontmatter), coalesce(c.count, 0),
                 (SELECT value FROM %1$I.vault_meta WHERE key = 'model'), f.indexed_hash,
                 {state}.view_time(coalesce(stated.created, n.modified_at)),
                 {state}.view_time(coalesce(stated.changed, n.modified_at)),
@@ -122,8 +123,8 @@ DECLARE
 BEGIN
     FOR current IN SELECT * FROM {state}.view_cache() LOOP
         RETURN QUERY EXECUTE format($query$
-            SELECT $1, v.doc_id, v.path, c.position, (SELECT string_agg(h.value, ' > ' ORDER BY h.ordinality)
-                    FROM jsonb_array_elements_text({state}.view_json(c.heading_path)) WITH ORDINALITY h),
+            SELECT $1, v.doc_id, v.path, c.position, coalesce((SELECT string_agg(h.value, ' > ' ORDER BY h.ordinality)
+                    FROM jsonb_array_elements_text({state}.view_json(c.heading_path)) WITH ORDINALITY h), c.section),
                 c.section, c.text, c.first_line, c.last_line, {state}.view_json(c.locator), c.has_vector = 1, v.private
             FROM {state}.view_note($1) v JOIN %1$I.vault_chunk c ON c.path = v.path
         $query$, current.cache) USING current.domain;
@@ -233,8 +234,8 @@ COMMENT ON COLUMN {all}.passages.domain IS 'As in documents';
 COMMENT ON COLUMN {all}.passages.doc_id IS 'As in documents';
 COMMENT ON COLUMN {all}.passages.file_path IS 'As in documents';
 COMMENT ON COLUMN {all}.passages.chunk_index IS 'Position in its document, from 0';
-COMMENT ON COLUMN {all}.passages.section_path IS 'The headings above it, outermost first';
-COMMENT ON COLUMN {all}.passages.section_label IS 'The last of these headings';
+COMMENT ON COLUMN {all}.passages.section_path IS 'The headings above it, outermost first; without any, the title';
+COMMENT ON COLUMN {all}.passages.section_label IS 'The last part of section_path';
 COMMENT ON COLUMN {all}.passages.content IS 'Its text';
 COMMENT ON COLUMN {all}.passages.first_line IS 'First line in the file, from 1';
 COMMENT ON COLUMN {all}.passages.last_line IS 'Last line in the file';

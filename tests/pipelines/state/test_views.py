@@ -115,6 +115,10 @@ def test_a_document_and_its_passages_have_what_the_note_says(viewed):
         " USING (domain, file_path) WHERE file_path = 'Moats.md' ORDER BY chunk_index"
     )
     assert passages == [("Moats", "Moats", 0, False, 2), ("Moats > Width", "Width", 1, False, 2)]
+    house.write("bare.md", "Without a heading.")
+    house.index()
+    bare = f"SELECT section_path, section_label FROM {viewed.place.vault}_views.passages WHERE file_path = 'bare.md'"
+    assert viewed.read(bare) == [("bare", "bare")]
     links = viewed.read(
         f"SELECT target, written, kind, line FROM {viewed.place.vault}_views.links ORDER BY line, written"
     )
