@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.command import conditions, parser
 from benchmarks.running import redis_server
-from tests.faults import crowds, disk, kills, outages, places, reviews, tag_places
+from tests.faults import crowds, disk, hosts, kills, outages, places, reviews, tag_places
 from tests.tiny import build_tiny_model
 
 RECORD = Path(__file__).with_name("faults.json")
@@ -108,6 +108,7 @@ CHECKS: dict[str, tuple[str, Check]] = {
     "writes": ("write faults at every Nth I/O", lambda chance, _: disk.write_faults(chance)),
     "reviews": ("a person and the service write one review queue", reviews.races),
     "disk": ("disk full, then freed", outages.disk_full),
+    "hosts": ("hosts cut off, killed and frozen, PostgreSQL kill -9", hosts.rounds),
 }
 
 

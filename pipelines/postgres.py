@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -20,7 +22,8 @@ from pipelines.model import LONGEST_SCHEMA
 # A literal, a cast, a numbered or unnumbered parameter, a named one, a percent sign, which psycopg wants doubled, or
 # what only SQLite says: which index it is to use, and LIKE for letters of either case.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
-_SECONDS = 10
+_SECONDS = 5
+_AGAIN_SECONDS = 2.0
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -70,64 +73,176 @@ def _named(bindings: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     return {f"p{number}": _storable(value) for number, value in enumerate(bindings, 1)}
 
 
-class PostgresConnection:
-    """A connection to one schema of a PostgreSQL database, with the methods of apsw that a cache uses.
+_CHANNEL = "everindex"
+_Raw = psycopg.Connection[tuple[Any, ...]]
+_MOST_IDLE = 8
 
-    Writers of a schema take turns, as those of an SQLite file do: a transaction that writes holds the schema's lock.
+
+class _Pool:
+    """The connections to one schema that nobody uses at this moment. Threads share it."""
+
+    def __init__(self, address: str, schema: str) -> None:
+        self._address = address
+        self._schema = schema
+        self._idle: list[_Raw] = []
+        self._failed: tuple[str, float] | None = None
+        weakref.finalize(self, _close_all, self._idle)
+
+    def take(self) -> _Raw:
+        """Return a connection that no other thread has. Raises psycopg.Error."""
+        while True:
+            try:
+                con = self._idle.pop()
+            except IndexError:
+                return self._connect_again()
+            if not (con.closed or con.broken):
+                return con
+
+    def give_back(self, con: _Raw) -> None:
+        """Keep a connection for the next user, unless there are enough, or it is broken: then no other is trusted."""
+        if con.closed or con.broken:
+            _close_all(self._idle)
+        elif len(self._idle) < _MOST_IDLE:
+            self._idle.append(con)
+            return
+        con.close()
+
+    def _connect_again(self) -> _Raw:
+        """Connect, unless that failed just now: a server that does not answer would keep every question waiting."""
+        if self._failed and time.monotonic() < self._failed[1]:
+            raise psycopg.OperationalError(self._failed[0])
+        try:
+            con = self._connect()
+        except psycopg.Error as error:
+            self._failed = str(error), time.monotonic() + _AGAIN_SECONDS
+            raise
+        self._failed = None
+        return con
+
+    def _connect(self) -> _Raw:
+        con: _Raw = psycopg.connect(
+            self._address,
+            autocommit=True,
+            connect_timeout=_SECONDS,
+            cursor_factory=psycopg.ClientCursor,  # it knows the type of NULL where the server cannot
+            keepalives_idle=5,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,  # in milliseconds
+            application_name="everindex",
+        )
+        con.adapters.register_loader("numeric", _Numbers)
+        con.execute(names.SQL("SET search_path = {}").format(names.Identifier(self._schema)))
+        return con
+
+
+def _close_all(idle: list[_Raw]) -> None:
+    while idle:
+        with suppress(IndexError):  # another thread may take the last one
+            idle.pop().close()
+
+
+class Commits:
+    """Hears of commits in a database, as a hint: who waits looks for itself now and then, too. Do not share it."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._con: _Raw | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something was committed since the last call, or for so many seconds."""
+        try:
+            if self._con is None:
+                self._con = psycopg.connect(self._address, autocommit=True, connect_timeout=_SECONDS)
+                self._con.execute(f"LISTEN {_CHANNEL}")
+                return  # what was committed before was not heard
+            for _ in self._con.notifies(timeout=seconds, stop_after=1):
+                pass
+        except psycopg.Error:
+            self.close()
+            time.sleep(seconds)
+
+    def close(self) -> None:
+        """Close the connection; the next call of `wait` opens another."""
+        if self._con is not None:
+            self._con.close()
+            self._con = None
+
+
+_pools: weakref.WeakValueDictionary[tuple[str, str], _Pool] = weakref.WeakValueDictionary()
+_making = threading.Lock()
+
+
+def _pool(address: str, schema: str) -> _Pool:
+    with _making:
+        found = _pools.get((address, schema))
+        if found is None:
+            found = _pools[address, schema] = _Pool(address, schema)
+        return found
+
+
+class PostgresConnection:
+    """Access to one schema of a PostgreSQL database, with the methods of apsw's connections that a cache uses.
+
+    It takes a connection for each statement or transaction, so that a process with many threads needs few. Writers of
+    a schema take turns, as those of an SQLite file do: a transaction that writes holds the schema's lock. Do not
+    share it between threads.
     """
 
     def __init__(self, address: str, schema: str) -> None:
-        """Connect. Raises StateError if the server cannot be reached or refuses."""
+        """Connect at the first statement."""
         if len(schema.encode()) > LONGEST_SCHEMA:
             raise ValueError(f"{schema} is longer than PostgreSQL keeps, which would be another schema")
         self._address = address
         self.schema = schema
         self._changes = self._total = 0
         self._seen: tuple[str, int] = ("", 0)
-        self._con = self._connect()
+        self._pool = _pool(address, schema)
+        self._own: _Raw | None = None
 
     @property
     def filename(self) -> str:
         """The name that messages use: the address without its password, and the schema."""
         return f"{_without_password(self._address)}#{self.schema}"
 
-    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        try:
-            con = psycopg.connect(
-                self._address,
-                autocommit=True,
-                connect_timeout=_SECONDS,
-                cursor_factory=psycopg.ClientCursor,  # it knows the type of NULL where the server cannot
-                keepalives_idle=5,
-                keepalives_interval=5,
-                keepalives_count=3,
-                tcp_user_timeout=20_000,  # in milliseconds
-                application_name="everindex",
-            )
-            con.adapters.register_loader("numeric", _Numbers)
-            con.execute(names.SQL("SET search_path = {}").format(names.Identifier(self.schema)))
-        except psycopg.Error as error:
-            raise StateError(
-                f"{self.filename} cannot be reached ({_said(error)}); check the server and the address"
-            ) from error
-        return con
-
     def close(self) -> None:
-        """Close the connection."""
-        self._con.close()
+        """Do nothing: what it used is free for others."""
+
+    @contextmanager
+    def _taken(self) -> Iterator[_Raw]:
+        """Yield the connection of the transaction in progress, or one for a statement. Raises psycopg.Error."""
+        if self._own is not None:
+            yield self._own
+            return
+        con = self._pool.take()
+        try:
+            yield con
+        finally:
+            self._pool.give_back(con)
+
+    @contextmanager
+    def _kept(self) -> Iterator[_Raw]:
+        """Yield a connection that all statements use until the end of the context."""
+        with self._taken() as con:
+            self._own = con
+            try:
+                yield con
+            finally:
+                self._own = None
 
     # What `pipelines.sqlite` calls
 
     @property
     def in_transaction(self) -> bool:
         """Say whether a transaction is in progress."""
-        return self._con.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+        return self._own is not None
 
     def execute(
         self, statement: str, bindings: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement; the cursor yields its rows. Raises psycopg.Error."""
-        cursor = self._con.execute(translated(statement), _named(bindings))
+        with self._taken() as con:
+            cursor = con.execute(translated(statement), _named(bindings))
         self._count(cursor.rowcount)
         return cursor
 
@@ -137,7 +252,7 @@ class PostgresConnection:
         found = [_named(row) for row in rows]
         if found:
             # By the server's own binding, so that all travel together.
-            with psycopg.Cursor(self._con) as cursor:
+            with self._taken() as con, psycopg.Cursor(con) as cursor:
                 cursor.executemany(cast("Any", wanted), found)
                 self._count(cursor.rowcount)
 
@@ -159,7 +274,6 @@ class PostgresConnection:
 
         StateError, if the role may not do this.
         """
-        self._reconnect()
         try:
             yield
         except _DAMAGE as error:
@@ -174,36 +288,30 @@ class PostgresConnection:
         except psycopg.Error as error:
             if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:
                 raise
-            self._reconnect()
             raise StorageUnavailableError(
                 f"{self.filename} cannot be used ({_said(error)}); work resumes by itself when the server is back"
             ) from error
 
-    def _reconnect(self) -> None:
-        """Replace a broken connection, so that the next statement may succeed."""
-        if self._con.closed or self._con.broken:
-            with suppress(StateError):
-                new = self._connect()
-                self._con.close()
-                self._con = new
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run a transaction that writes, one at a time per schema."""
-        with self._con.transaction():
-            self._con.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [self.schema])
+        with self._kept() as con, con.transaction():
+            con.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0)), pg_notify(%s, '')",
+                [self.schema, _CHANNEL],
+            )
             yield
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Run several reads that see the same state."""
-        with self._con.transaction():
-            self._con.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with self._kept() as con, con.transaction():
+            con.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
 
     def data_version(self) -> int:
         """Return a number that changes with each commit of another connection, and perhaps more often."""
-        (state,) = self._con.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
+        (state,) = self._row("SELECT CAST(pg_current_snapshot() AS TEXT)") or ("",)
         if state != self._seen[0]:
             self._seen = (state, self._seen[1] + 1)
         return self._seen[1]
@@ -211,21 +319,23 @@ class PostgresConnection:
     def clock(self) -> Callable[[], float]:
         """Return the server's clock, read once, in seconds: the same on every host, whatever its own says."""
         before = time.monotonic()
-        (now,) = self._con.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (
-            0.0,
-        )
+        (now,) = self._row("SELECT extract(epoch FROM clock_timestamp())::float8") or (0.0,)
         offset = now - (before + time.monotonic()) / 2
         return lambda: time.monotonic() + offset
 
     def has_schema(self) -> bool:
         """Say whether the schema exists."""
-        found = self._con.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self.schema]).fetchone()
-        return found is not None
+        return self._row("SELECT 1 FROM pg_namespace WHERE nspname = ?", self.schema) is not None
+
+    def _row(self, statement: str, *bindings: str) -> tuple[Any, ...] | None:
+        with self.errors():
+            return self.execute(statement, bindings).fetchone()
 
     def make_schema(self, tables: str) -> None:
         """Create the schema with its functions and these tables (inside the caller's transaction)."""
-        self._con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
-        psycopg.Cursor(self._con).execute(cast("Any", _FUNCTIONS + tables))
+        with self._taken() as con:
+            con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
+            psycopg.Cursor(con).execute(cast("Any", _FUNCTIONS + tables))
 
     def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
         """Run statements in which `{name}` is a schema's quoted name or a quoted text.
@@ -237,7 +347,8 @@ class PostgresConnection:
             **{name: names.Literal(text) for name, text in texts.items()},
         }
         try:
-            psycopg.Cursor(self._con).execute(names.SQL(cast("Any", script)).format(**quoted))
+            with self._taken() as con:
+                psycopg.Cursor(con).execute(names.SQL(cast("Any", script)).format(**quoted))
         except psycopg.ProgrammingError as error:
             raise StateError(f"{self.filename} refuses a statement: {_said(error)}") from error
 

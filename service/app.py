@@ -53,13 +53,14 @@ from workers.complaints import model_reported
 from workers.heartbeat import heartbeat, process_name
 from workers.jobs import return_memory, share_arenas
 from workers.resources import Resources
-from workers.vault_paths import locate_vault
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
 _RETRY_SECONDS = 30.0
 _LONGEST_PAUSE = 0.5
+# How often the server is asked for commits of which nothing was heard.
+_UNHEARD_SECONDS = 1.0
 # Not for longer: without a worker, a model that cannot be loaded would never be reported.
 _WORDS_FIRST_SECONDS = 10.0
 
@@ -72,7 +73,7 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
     `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
     """
     share_arenas()
-    state = locate_vault(settings.vault, settings.state).state
+    state = Resources(settings).place.state
     listener = bind(settings.port, host)
     port = listener.getsockname()[1]
     app = create_app(settings, port, names)
@@ -195,8 +196,10 @@ def _is_first_index(view: View) -> bool:
 def _follow_commits(view: View, stopping: threading.Event) -> None:
     """Keep the memory indexes up to date with the caches, and compare a part of them at intervals."""
     trouble = Trouble("questions are answered from the file")
-    compared = time.monotonic()
+    compared, commits = time.monotonic(), view.resources.commits()
     while not stopping.is_set():
+        if commits:
+            commits.wait(_UNHEARD_SECONDS)
         began = time.monotonic()
         try:
             view.resources.follow()
@@ -212,3 +215,5 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
             trouble.met(str(error))
         # While thousands of notes are indexed, following each commit would take the time from indexing.
         stopping.wait(min(max(FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))
+    if commits:
+        commits.close()

@@ -29,8 +29,9 @@ def programs() -> Path:
 class PostgresServer:
     """A server that can be killed and started again; its data stays."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
         self.programs = programs()
+        self.host = host
         self.port = free_port()
         self.data = folder / "data"
         self.owner = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
@@ -38,6 +39,8 @@ class PostgresServer:
             os.chown(folder, _NOBODY, _NOBODY)
         settings = ("--username=everindex", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
         self._run("initdb", "--pgdata", str(self.data), *settings)
+        with (self.data / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {host}/24 trust\n")
         self.start()
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -54,10 +57,10 @@ class PostgresServer:
 
     @property
     def address(self) -> str:
-        return f"postgresql://everindex@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://everindex@{self.host}:{self.port}/postgres"
 
     def start(self) -> None:
-        options = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200")
+        options = (f"listen_addresses={self.host}", "unix_socket_directories=", "max_connections=200")
         command = [self.programs / "postgres", "-D", self.data, "-p", str(self.port)]
         for option in options:
             command += ["-c", option]
@@ -83,11 +86,11 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(host: str = "127.0.0.1") -> Iterator[PostgresServer]:
     # Not below pytest's own folders, which others may not enter.
     folder = Path(tempfile.mkdtemp(prefix="everindex-pg"))
     folder.chmod(0o700)
-    server = PostgresServer(folder)
+    server = PostgresServer(folder, host)
     try:
         yield server
     finally:

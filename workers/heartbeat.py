@@ -65,6 +65,16 @@ _SAME_BEGINNING_SECONDS = 5.0
 _NAME = re.compile(r"(.+):(\d+)/(\d+(?:\.\d+)?)")
 
 
+@lru_cache(maxsize=1)
+def host() -> str:
+    """Return a name for this host, which another host of the same name does not have: with a part of its boot id."""
+    try:
+        booted = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        booted = ""  # not Linux
+    return f"{socket.gethostname()}~{booted[:4]}" if booted else socket.gethostname()
+
+
 def process_name() -> str:
     """Return a name for this process that is never reused: host:pid/start time in seconds since 1970."""
     return _named(os.getpid())
@@ -72,7 +82,7 @@ def process_name() -> str:
 
 @lru_cache(maxsize=1)
 def _named(pid: int) -> str:
-    return f"{socket.gethostname()}:{pid}/{psutil.Process(pid).create_time():.2f}"
+    return f"{host()}:{pid}/{psutil.Process(pid).create_time():.2f}"
 
 
 def lives(name: str, age_s: float | None) -> bool:
@@ -83,8 +93,8 @@ def lives(name: str, age_s: float | None) -> bool:
     named = _NAME.fullmatch(name)
     if named is None:
         return False  # written by an earlier version
-    host, pid, began = named.groups()
-    if host != socket.gethostname():
+    on, pid, began = named.groups()
+    if on != host():
         return age_s is not None and age_s < SILENT_SECONDS
     if int(pid) == os.getpid():
         return name == process_name()  # a container's processes have the same id at every start
@@ -118,7 +128,7 @@ def end_with_state(folder: Path) -> None:
 
 def _outlived(processes: Processes, role: Role) -> list[str]:
     """Return the dead processes of this machine and role: once their successor ends normally, none is missed."""
-    here = f"{socket.gethostname()}:"
+    here = f"{host()}:"
     return [
         one.name
         for one, age in processes.recent()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import threading
 import time
 import weakref
@@ -33,6 +32,7 @@ from pipelines.indexing.ingest import Encode
 from pipelines.model import ChunkSettings, Domain
 from pipelines.notes.chunk import chunk_settings
 from queue_config.settings import Settings
+from workers.heartbeat import host
 
 log = structlog.get_logger()
 
@@ -313,6 +313,6 @@ class Embedders:
         with suppress(OSError):  # no question was asked yet
             if time.time() - (self._folder / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
                 cores -= 1
-        here = f"{socket.gethostname()}:"
+        here = f"{host()}:"
         workers = sum(alive and name.startswith(here) for name, alive in self._workers().items())
         return max(1, cores // max(1, workers))

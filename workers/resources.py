@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import structlog
@@ -56,7 +56,7 @@ from pipelines.sqlite import FileId, file_id
 from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
-from pipelines.state.state import State, numbered_caches
+from pipelines.state.state import VAULT, State, VaultFacts, numbered_caches, state_exists
 from pipelines.state.views import ViewedDomain, show
 from pipelines.store import WritableCache
 from pipelines.vault import files
@@ -77,7 +77,11 @@ from workers.models import (
     recorded_model,
     second_model,
 )
-from workers.vault_paths import locate_vault, not_there
+from workers.vault_paths import locate_vault, not_there, on_another_host
+
+if TYPE_CHECKING:
+    from pipelines.cache.postgres import PostgresCache
+    from pipelines.postgres import Commits
 
 # A process's connections to `state.db` and to the caches: one per thread, opened at first use.
 
@@ -87,6 +91,8 @@ Opened = TypeVar("Opened", bound=CacheTables)
 
 log = structlog.get_logger()
 
+_PATH_SECONDS = 1.0
+
 
 class Stores:
     """A process's connections to the databases of a state folder, one per thread and kind."""
@@ -94,6 +100,7 @@ class Stores:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._own = threading.local()
+        self._paths: dict[str, tuple[Path, float]] = {}
         self.replaced = 0
         """How often a cache's file was deleted or replaced while it was open."""
 
@@ -112,12 +119,7 @@ class Stores:
         """
         held: dict[tuple[str, bool], tuple[Any, FileId | None]] = self._own.__dict__.setdefault("caches", {})
         cache, opened = held.get((slug, writable), (None, None))
-        try:
-            path = self.of(State).cache_path(slug)
-        except (StateError, StorageUnavailableError):
-            if cache is None or writable or isinstance(self._place, Path):
-                raise
-            return cast("Opened", cache)  # while the server is away, this host's copy is read
+        path = self._path(slug, writable=writable)
         if cache and (cache.path != path or opened != file_id(path)):
             if cache.path == path:
                 self.replaced += 1
@@ -129,6 +131,21 @@ class Stores:
             cache = opener(path)
             held[slug, writable] = cache, file_id(path)
         return cast("Opened", cache)
+
+    def _path(self, slug: str, *, writable: bool) -> Path:
+        """Return the file of a domain's current cache; who reads a copy asks the server for it once a second."""
+        known, asked = self._paths.get(slug, (None, 0.0))
+        is_copy = not (writable or isinstance(self._place, Path))
+        if is_copy and known and time.monotonic() - asked < _PATH_SECONDS:
+            return known
+        try:
+            path = self.of(State).cache_path(slug)
+        except StorageUnavailableError:
+            if known is None or not is_copy:
+                raise
+            path = known  # while the server is away, this host's copy is read
+        self._paths[slug] = path, time.monotonic()
+        return path
 
 
 @lru_cache(maxsize=256)
@@ -146,6 +163,25 @@ RERANK = "rerank"
 VIEWS = "views"
 """The kind of the problem that the SQL views are not as the domains say."""
 _AGAIN_SECONDS = 30.0
+_TOLD_SECONDS = 2.0
+
+
+def _place_in(address: str, root: Path, copies: Path) -> PostgresPlace:
+    """Return where PostgreSQL has the vault of a folder."""
+    name = re.sub(r"[^a-z0-9]+", "_", root.name.lower()).strip("_") or "vault"
+    return PostgresPlace(copies, address, name)
+
+
+def _stored_id(settings: Settings, root: Path) -> str | None:
+    """Return the id of a vault that is not on this host, if the store has it. Raises StateError, CacheError."""
+    if settings.store is None:
+        return None
+    place = _place_in(settings.store.get_secret_value(), root, Path())
+    if not state_exists(place):
+        return None
+    with closing(State(place)) as state:
+        told = state.get(VAULT)
+    return told.value.vault_id if told else None
 
 
 class Resources:
@@ -154,18 +190,19 @@ class Resources:
     def __init__(self, settings: Settings, *, create: bool = True) -> None:
         self._began = time.monotonic()
         self.settings = settings
-        self.place = locate_vault(settings.vault, settings.state, create=create)
+        stored = partial(_stored_id, settings)
+        self.place = locate_vault(settings.vault, settings.state, create=create, stored_id=stored)
         self._reading = threading.Lock()
         self._registry: Registry | None = None
         self._formats: tuple[FormatName, ...] | None = None
         self._languages: dict[str, Languages] | None = None
         self.store: Place = self.place.state
         if settings.store is not None:
-            vault = re.sub(r"[^a-z0-9]+", "_", self.place.root.name.lower()).strip("_") or "vault"
             # Apart from the indexes that a vault had in files before, which are no copies.
             copies = self.place.state / "copies"
             copies.mkdir(mode=0o700, exist_ok=True)
-            self.store = PostgresPlace(copies, settings.store.get_secret_value(), vault)
+            self.store = _place_in(settings.store.get_secret_value(), self.place.root, copies)
+        self._told: tuple[float, VaultFacts] | None = None
         self.stores = Stores(self.store)
         self._viewed: list[ViewedDomain] | None = None
         self.sandbox = Sandbox()
@@ -198,13 +235,54 @@ class Resources:
     def require_present(self) -> None:
         """Raise VaultNotFoundError if the vault is not available."""
         if not self.present():
-            raise not_there(self.root)
+            raise on_another_host(self.root) if self.is_elsewhere else not_there(self.root)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Say whether the vault was on another host, and not on this one, when this process began."""
+        return self.place.identity.inode == 0 and not isinstance(self.store, Path)
+
+    def tell_of_vault(self) -> None:
+        """Tell hosts without the vault what they must know of it; only of a vault that is here. Raises CacheError."""
+        facts = VaultFacts(self.place.identity.vault_id, self.registry().source, read_daily_format(self.root))
+        if not isinstance(self.store, Path) and (self._told is None or self._told[1] != facts):
+            self.state().put(VAULT, facts)
+            self._told = 0.0, facts
+
+    def gone(self) -> frozenset[str]:
+        """Return the notes that the host of the vault misses; none if it is this one, where each answer looks."""
+        if self.is_elsewhere:
+            with suppress(StorageUnavailableError):  # the answer says so
+                return frozenset().union(*(self.vanished().waiting(one.slug) for one in self.domains()))
+        return frozenset()
+
+    def _heard_of_vault(self) -> VaultFacts:
+        """Return what the host that has the vault told. Raises StateError if nothing is known of it."""
+        if self._told is None or time.monotonic() - self._told[0] > _TOLD_SECONDS:
+            try:
+                told = self.state().get(VAULT)
+                if told is None:
+                    raise StateError(
+                        f"no host has told the store about {self.root} yet; run `everindex up` on it"
+                    )
+                self._told = time.monotonic(), told.value
+            except EverindexError:
+                if self._told is None:
+                    raise
+        return self._told[1]
 
     def registry(self) -> Registry:
         """Return the current domains, read again whenever `_domains.yaml` changes.
 
         Raises DomainsFileError if the file is invalid and there is no earlier version to use.
         """
+        if self.is_elsewhere:
+            text = self._heard_of_vault().domains
+            if self._registry is None or self._registry.source != text:
+                self._registry = (
+                    Registry(domains.parse(text), text) if text else Registry(domains.WHOLE_VAULT)
+                )
+            return replace(self._registry, formats=self._default_formats())
         with self._reading:
             good = self.place.state / GOOD_DOMAINS_FILE
             last = self._registry
@@ -219,9 +297,12 @@ class Resources:
                 with suppress(OSError):
                     write_atomic(good, registry.source.encode())
             self._registry = registry
-            if self._formats is None:
-                self._formats = self.state().formats()
-            return replace(registry, formats=self._formats)
+            return replace(registry, formats=self._default_formats())
+
+    def _default_formats(self) -> tuple[FormatName, ...]:
+        if self._formats is None:
+            self._formats = self.state().formats()
+        return self._formats
 
     def domains(self) -> tuple[Domain, ...]:
         """Return this process's domains: all, or the one in the settings."""
@@ -400,18 +481,32 @@ class Resources:
         return self.open_cache(path, info, domain, chunking_of(found.meta.pipeline))
 
     def _open_existing(self, path: Path) -> WritableCache:
-        if isinstance(self.store, Path):
-            return SqliteCache.open(path)
+        return SqliteCache.open(path) if isinstance(self.store, Path) else self._open_stored(self.store, path)
+
+    def _open_stored(self, store: PostgresPlace, path: Path) -> PostgresCache:
         from pipelines.cache.postgres import PostgresCache  # noqa: PLC0415 - its library is not always installed
 
-        return PostgresCache.open(self.store.address, self.store.schema(path.stem), path)
+        return PostgresCache.open(store.address, store.schema(path.stem), path)
+
+    def stored(self, domain: Domain) -> PostgresCache:
+        """Return this thread's connection to a domain's current cache in PostgreSQL.
+
+        Raises CacheMissingError if there is none yet, CacheError, StateError, ConfigurationError without the setting.
+        """
+        if isinstance(self.store, Path):
+            raise ConfigurationError("a worker without the vault needs the setting `store`")
+        return self.stores.cache(domain.slug, partial(self._open_stored, self.store), writable=True)
 
     def reader(self, domain: Domain) -> SqliteCache:
         """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
         return self.stores.cache(domain.slug, self._open_to_read, writable=False)
 
     def _open_to_read(self, path: Path) -> SqliteCache:
-        self.follow()
+        try:
+            self.follow()
+        except StorageUnavailableError:
+            if not path.exists():
+                raise
         return SqliteCache.open(path)
 
     def follow(self) -> None:
@@ -420,7 +515,15 @@ class Resources:
             return
         for domain in self.domains():
             with suppress(CacheMissingError):  # a worker is about to make it
-                self.stores.cache(domain.slug, self._open_existing, writable=True).tidy()
+                self.stored(domain).tidy()
+
+    def commits(self) -> Commits | None:
+        """Return what hears of commits in PostgreSQL; None for files."""
+        if isinstance(self.store, Path):
+            return None
+        from pipelines.postgres import Commits  # noqa: PLC0415 - its library is not always installed
+
+        return Commits(self.store.address)
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
@@ -442,7 +545,8 @@ class Resources:
 
     def date_order(self, domain: Domain) -> DateOrder:
         """Return the sources of the dates of a domain's notes."""
-        return replace(domain.dates, daily=read_daily_format(self.root))
+        daily = self._heard_of_vault().daily if self.is_elsewhere else read_daily_format(self.root)
+        return replace(domain.dates, daily=daily)
 
     def caches(self) -> dict[str, WritableCache]:
         """Return the caches of this process's domains by slug."""

@@ -346,16 +346,25 @@ _HISTORY_SECONDS = 5.0
 _ATTENTION_SECONDS = 10.0
 _LOAD_SECONDS = 0.5
 _FILES_SECONDS = 10.0
+_HAND_OUT_SECONDS = 0.5
 _RELOAD_SECONDS = 30.0
 
 log = structlog.get_logger()
 
 
-def run_worker(settings: Settings) -> None:
-    """Work until SIGTERM or SIGINT; the running slice is finished first. Call this in the main thread."""
+def run_worker(settings: Settings, *, only_vectors: bool = False) -> None:
+    """Work until SIGTERM or SIGINT; the running slice is finished first. Call this in the main thread.
+
+    On a host without the vault, or for vectors alone, the ledger in PostgreSQL gives it work, and not the queue.
+    """
     share_arenas()
     resources = Resources(settings)
     resources.check_models()
+    if resources.is_elsewhere or only_vectors:
+        from workers.helpers import run_helper  # noqa: PLC0415 - its library is not always installed
+
+        run_helper(resources, only_vectors=only_vectors)
+        return
     huey = resources.queue()
     with heartbeat(resources.store, "worker", version("everindex")), recorded(huey, resources) as recorder:
         _work(settings, resources, huey, recorder)
@@ -387,6 +396,12 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
 
     repeat("the sweep", sweep_tasks, SWEEP_SECONDS)
     repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS)
+    if settings.store is not None:
+        from workers.helpers import hand_out  # noqa: PLC0415 - as above
+
+        resources.tell_of_vault()
+        repeat("telling hosts without the vault of it", resources.tell_of_vault, SWEEP_SECONDS)
+        repeat("handing out notes", partial(hand_out, resources), _HAND_OUT_SECONDS)
     repeat("the sweep of files", partial(_sweep_files, resources), _FILES_SECONDS)
     repeat("the sweep of chosen notes", AttentionSweep(resources), _ATTENTION_SECONDS)
     repeat("the sweep of job history", sweep_history, _HISTORY_SECONDS)

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,14 +51,25 @@ class VaultPaths:
         return self.state / "displaced"
 
 
-def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True) -> VaultPaths:
+def locate_vault(
+    vault: Path | None,
+    state: Path | None,
+    *,
+    create: bool = True,
+    stored_id: Callable[[Path], str | None] = lambda _: None,
+) -> VaultPaths:
     """Find a vault and its state folder, by default the one named after the vault's id.
 
     Both are created at first use. Without `create` nothing is written, a vault that was never indexed raises
-    NotFoundError, and one whose folder is moved away or not mounted is found by its state folder. Raises
+    NotFoundError, and one whose folder is moved away or not mounted is found by its state folder. `stored_id` returns
+    the id of a vault that is on another host, by the path that its folder would have here. Raises
     VaultNotFoundError, VaultIdError, StateError, ConfigurationError, AlreadyRunningError.
     """
-    place = (None if create else _unavailable(vault, state)) or find_vault(vault, state, create=create)
+    place = (
+        (None if create else _unavailable(vault, state))
+        or _elsewhere(vault, state, stored_id)
+        or find_vault(vault, state, create=create)
+    )
     root, identity, folder = place.root, place.identity, place.state
     if not create and not was_indexed(place, named=state is not None):
         raise NotFoundError("; ".join(why_not_indexed(place)))
@@ -106,6 +118,11 @@ def not_there(root: Path) -> VaultNotFoundError:
     )
 
 
+def on_another_host(root: Path) -> VaultNotFoundError:
+    """Return the error about what only the host can do that has the vault."""
+    return VaultNotFoundError(f"{root} is on another host; do this there")
+
+
 def _unavailable(vault: Path | None, state: Path | None) -> VaultPaths | None:
     """Return the paths of a vault that is moved away or not mounted, as its state folder remembers it, or None."""
     root = vault.expanduser().resolve() if vault else None
@@ -117,6 +134,17 @@ def _unavailable(vault: Path | None, state: Path | None) -> VaultPaths | None:
     folder = (state or state_home() / seen.vault_id).expanduser().resolve()
     marked = seen.vault_id != id_by_path(root)
     return VaultPaths(root, folder, Identity(seen.vault_id, marked=marked, device=0, inode=seen.inode or 0))
+
+
+def _elsewhere(
+    vault: Path | None, state: Path | None, stored_id: Callable[[Path], str | None]
+) -> VaultPaths | None:
+    """Return the paths of a vault that is on another host, or None."""
+    root = vault.expanduser().resolve() if vault else None
+    if root is None or not _is_missing(root) or (known := stored_id(root)) is None:
+        return None
+    folder = (state or state_home() / known).expanduser().resolve()
+    return VaultPaths(root, folder, Identity(known, marked=True, device=0, inode=0))
 
 
 def _is_missing(root: Path) -> bool:

@@ -40,12 +40,15 @@ _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {L
 _TOGETHER = f"error_kind IS DISTINCT FROM '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
 
+WAITING_FOR_WORDS = f"{PENDING['words']} AND {_FREE} AND {_DUE}"
+"""The SQL condition for a row whose words are pending, due at `:now`, and leased to nobody."""
 _AMONG: dict[Among, str] = {
     "all": "",
     "together": f" AND {_TOGETHER}",
     "saves": f" AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}",
     "apart": f" AND error_kind = '{APART}'",
 }
+_HANDED_OUT = " AND (path, wanted_hash) IN (SELECT path, sha FROM vault_content)"
 _LEASED = "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
 _NEWEST = "ORDER BY priority DESC, mtime_ns DESC, path"
 _NOTICED_LAST = "ORDER BY priority DESC, wanted_hash IS NULL, dirty_since DESC"
@@ -69,26 +72,28 @@ class Waiting:
     kept: int = 0
 
 
-def _takable(stage: Stage, among: Among) -> str:
-    """Return the condition for a row to be pending, due and free."""
-    return f"{PENDING[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}"
-
-
 class SqlLeases:
     """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
         self._clock = clock
+        self.only_handed_out = False
+        """Whether only notes whose bytes are in the store are leased for their words: there is no vault here."""
+
+    def _takable(self, stage: Stage, among: Among) -> str:
+        """Return the condition for a row to be pending, due and free."""
+        handed_out = _HANDED_OUT if self.only_handed_out and stage == "words" else ""
+        return f"{PENDING[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}{handed_out}"
 
     def has_pending(self, stage: Stage, among: Among = "all") -> bool:
         """Say whether a row is pending, due and free."""
-        sql = f"SELECT 1 FROM vault_file WHERE {_takable(stage, among)} LIMIT 1"
+        sql = f"SELECT 1 FROM vault_file WHERE {self._takable(stage, among)} LIMIT 1"
         return first(self._con, sql, {"now": self._clock()}) is not None
 
     def take(self, stage: Stage, limit: int, owner: str, among: Among = "all") -> list[LeasedRow]:
         """Lease up to `limit` rows that are pending, due and free, and count the attempt."""
-        condition = _takable(stage, among)
+        condition = self._takable(stage, among)
         if among == "saves":
             pending = f"SELECT path FROM vault_file WHERE {condition}"
             condition = (

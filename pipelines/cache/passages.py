@@ -132,7 +132,7 @@ def document_text(chunks: Sequence[ChunkRow]) -> str:
     for chunk in chunks:
         if chunk.start > at:
             ends = min(chunk.first_line - line, chunk.start - at)
-            parts.append("\n" * ends + " " * (chunk.start - at - ends))
+            parts.append(" " * (chunk.start - at - ends) + "\n" * ends)
         parts.append(chunk.text[max(0, at - chunk.start) :])
         at, line = max(at, chunk.end), chunk.last_line
     return "".join(parts)

@@ -6,7 +6,10 @@ A copy has indexes of words and vectors of its own. `vault_change` says what is 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
+import os
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,10 +20,13 @@ from typing import Any
 from pipelines.cache.cache import CacheTables, SqliteCache, full_text_row
 from pipelines.cache.filters import SqliteFiltering
 from pipelines.cache.graph import SqlGraph
+from pipelines.cache.leases import WAITING_FOR_WORDS
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
 from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
 from pipelines.cache.search import SqliteSearch
+from pipelines.errors import StaleWorkError
+from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
 from pipelines.sqlite import first, one, select, snapshot, transaction
 
@@ -141,7 +147,7 @@ class Copy:
         self._upsert(table, columns, found)
 
     def _upsert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        changed = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
+        changed = ", ".join(f"{name} = excluded.{name}" for name in columns[1:] if name != "has_vector")
         self._insert(table, columns, rows, f" ON CONFLICT ({columns[0]}) DO UPDATE SET {changed}")
 
     def _insert(
@@ -191,13 +197,20 @@ class Copy:
         con, chosen, columns = self.cache.con, json.dumps(list(paths)), _CHUNK.split()
         found = self._read("vault_chunk", columns, "path", paths)
         had = dict(select(con, f"SELECT id, has_vector FROM vault_chunk WHERE path IN {_THESE}", (chosen,)))
-        has = {row[0]: row[columns.index("has_vector")] for row in found}
+        at = columns.index("has_vector")
+        has = {row[0]: row[at] for row in found}
         gone = [(chunk,) for chunk in had.keys() - has.keys()]
         con.executemany("DELETE FROM vault_chunk WHERE id = ?", gone)
         con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", gone)
         without = [(chunk,) for chunk, stored in had.items() if stored == 1 and has.get(chunk) != 1]
         con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", without)
-        self._upsert("vault_chunk", columns, sorted(found))
+        as_it_was = [(*row[:at], had.get(row[0], 0), *row[at + 1 :]) for row in sorted(found)]
+        self._upsert("vault_chunk", columns, as_it_was)
+        # By itself, because the copy's journal, which processes follow, has the chunks of which this changes.
+        con.executemany(
+            "UPDATE vault_chunk SET has_vector = ? WHERE id = ?",
+            [(stored, chunk) for chunk, stored in has.items() if stored != had.get(chunk, 0)],
+        )
         new = [dict(zip(columns, row, strict=True)) for row in sorted(found) if row[0] not in had]
         con.executemany(
             "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)", self._words(new)
@@ -219,6 +232,75 @@ class Copy:
             )
 
 
+LARGEST_HANDED_OUT = 16_000_000
+"""Upper bound on the bytes of a file that a host without the vault gets; larger ones are indexed beside the vault."""
+_MOST_HANDED_OUT = 64_000_000
+# So many notes are indexed beside the vault before another host would have their bytes.
+_FEW = 64
+
+
+class Contents:
+    """The bytes of notes that wait to be indexed, for workers on hosts without the vault."""
+
+    def __init__(self, con: PostgresConnection, clock: Callable[[], float]) -> None:
+        self._con = con
+        self._clock = clock
+
+    def wanted(self, most: int) -> list[tuple[str, str]]:
+        """Return path and hash of up to `most` notes to hand out, those first that are indexed last beside the vault.
+
+        None if few notes wait, or if as many bytes as may be are handed out already. Raises CacheError.
+        """
+        free = f"{WAITING_FOR_WORDS} AND wanted_hash IS NOT NULL"
+        found = select(
+            self._con,
+            f"SELECT f.raw, f.wanted_hash FROM vault_file f LEFT JOIN vault_content c USING (path) WHERE {free}"
+            " AND f.size <= :largest AND c.sha IS DISTINCT FROM f.wanted_hash"
+            f" AND (SELECT count(*) FROM (SELECT 1 FROM vault_file WHERE {free} LIMIT {_FEW + 1}) few) > {_FEW}"
+            " AND (SELECT coalesce(sum(length(deflated)), 0) FROM vault_content) < :room"
+            " ORDER BY f.priority, f.mtime_ns, f.path DESC LIMIT :most",
+            {"now": self._clock(), "largest": LARGEST_HANDED_OUT, "room": _MOST_HANDED_OUT, "most": most},
+        )
+        return [(os.fsdecode(raw), sha) for raw, sha in found]
+
+    def hand_out(self, contents: Iterable[FileContent]) -> None:
+        """Store the bytes of notes that still wait with this content. Raises CacheError."""
+        rows = (
+            {
+                "path": one.found.path,
+                "sha": one.sha256,
+                "size": one.found.size,
+                "mtime": one.found.mtime_ns,
+                "inode": one.found.inode,
+                "deflated": zlib.compress(one.data, 1),
+            }
+            for one in contents
+        )
+        with transaction(self._con):
+            self._con.executemany(
+                "INSERT INTO vault_content SELECT path, :sha, :size, :mtime, :inode, :deflated FROM vault_file"
+                " WHERE path = :path AND wanted_hash = :sha AND applied_generation < generation AND parked = 0"
+                " ON CONFLICT (path) DO UPDATE SET sha = excluded.sha, size = excluded.size,"
+                " mtime_ns = excluded.mtime_ns, inode = excluded.inode, deflated = excluded.deflated",
+                rows,
+            )
+
+    def read(self, row: LeasedRow) -> FileContent:
+        """Return the content that a leased row wants. Raises StaleWorkError if it is not handed out any more."""
+        found = first(
+            self._con,
+            "SELECT size, mtime_ns, inode, deflated FROM vault_content WHERE path = ? AND sha = ?",
+            (row.path, row.wanted_hash),
+        )
+        if found is not None:
+            size, mtime_ns, inode, deflated = found
+            data = zlib.decompressobj().decompress(deflated, size + 1)
+            if hashlib.sha256(data).hexdigest() == row.wanted_hash:
+                file = FoundFile(row.path, row.raw, size, mtime_ns, inode)
+                return FileContent(data, row.wanted_hash, file)
+        raise StaleWorkError(f"{row.path!r} is indexed beside the vault, or has changed")
+
+
 def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
 
@@ -238,6 +320,7 @@ class PostgresCache(CacheTables):
         super().__init__(con, meta, clock)
         self._copy = copy
         self._seen = -1
+        self.contents = Contents(con, clock)
         self.path = copy.cache.path
         self._graph = SqlGraph(copy.cache.con, self.edges, con)
         self._passages = SqlPassages(copy.cache.con, meta.dimension, con)
@@ -257,36 +340,25 @@ class PostgresCache(CacheTables):
         A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
         """
         con = PostgresConnection(address, schema)
-        try:
-            with con.errors(), con.transaction():
-                if not con.has_schema():
-                    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
-                    build(con, meta)
-            found = read_meta(con, Path(schema))
-            check_model(found, meta.model, meta.dimension, Path(schema))
-            cache = cls(con, Copy(con, path, found), found, clock or con.clock())
-            if found.pipeline != meta.pipeline:
-                cache.adopt(meta)
-        except BaseException:
-            con.close()
-            raise
+        with con.errors(), con.transaction():
+            if not con.has_schema():
+                con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+                build(con, meta)
+        found = read_meta(con, Path(schema))
+        check_model(found, meta.model, meta.dimension, Path(schema))
+        cache = cls(con, Copy(con, path, found), found, clock or con.clock())
+        if found.pipeline != meta.pipeline:
+            cache.adopt(meta)
         return cache
 
     @classmethod
     def open(cls, address: str, schema: str, path: Path) -> PostgresCache:
         """Open an existing cache for writing with its copy at `path`. Raises CacheMissingError, CacheError."""
         con = PostgresConnection(address, schema)
-        with con.errors():
-            there = con.has_schema()
-        if not there:
-            con.close()
+        if not con.has_schema():
             raise missing(schema)
-        try:
-            meta = read_meta(con, Path(schema))
-            return cls(con, Copy(con, path, meta), meta, con.clock())
-        except BaseException:
-            con.close()
-            raise
+        meta = read_meta(con, Path(schema))
+        return cls(con, Copy(con, path, meta), meta, con.clock())
 
     def close(self) -> None:
         """Close the connection and the copy."""

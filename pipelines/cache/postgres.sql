@@ -41,6 +41,23 @@ CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, mtime_ns DESC, 
 CREATE INDEX vault_file_leased ON vault_file (lease_owner) WHERE lease_token IS NOT NULL;
 CREATE INDEX vault_file_parked ON vault_file (path) WHERE parked = 1;
 
+-- The bytes of files that wait to be indexed, for workers on hosts without the vault; gone as soon as they are.
+CREATE TABLE vault_content (
+    path TEXT COLLATE "C" PRIMARY KEY REFERENCES vault_file ON DELETE CASCADE,
+    sha TEXT COLLATE "C" NOT NULL,
+    size BIGINT NOT NULL,
+    mtime_ns BIGINT NOT NULL,
+    inode BIGINT NOT NULL,
+    deflated BYTEA NOT NULL
+);
+CREATE FUNCTION vault_content_used() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM vault_content WHERE path = NEW.path;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER used AFTER UPDATE ON vault_file FOR EACH ROW
+    WHEN (NEW.applied_generation = NEW.generation OR NEW.parked = 1) EXECUTE FUNCTION vault_content_used();
+
 CREATE TABLE vault_ignored (
     path TEXT COLLATE "C" PRIMARY KEY,
     rule TEXT NOT NULL

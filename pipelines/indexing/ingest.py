@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, repeat
@@ -43,7 +43,7 @@ from pipelines.indexing.parse import (
     FilesRead,
     ParserAhead,
     ReadSettings,
-    read_file,
+    parse_content,
 )
 from pipelines.model import (
     HIGH_PRIORITY,
@@ -103,7 +103,7 @@ class Ingest:
     `siblings` are the other caches in use, `kept` those that another one replaced. `brake` decides on indexed notes
     whose files are gone. `apart`: notes that take long to parse are set apart for `index_apart`. `files` reads them.
     `record` is called with what happened to each note, once it is committed. `remote`: the encoder asks servers, so
-    that no save waits for it.
+    that no save waits for it. `content` reads notes where the vault is not.
     """
 
     domain: str
@@ -121,6 +121,11 @@ class Ingest:
     files: Files = field(default_factory=Files)
     record: Callable[[Sequence[NoteEvent]], None] = lambda _: None
     remote: Remote | None = None
+    content: Callable[[LeasedRow], FileContent] | None = None
+
+    def read(self, row: LeasedRow) -> FileContent:
+        """Return the bytes of a note. Raises NoteError, StaleWorkError."""
+        return self.content(row) if self.content else files.read(self.root, row.raw, self.max_bytes)
 
 
 @dataclass(slots=True)
@@ -299,7 +304,7 @@ def _choose_texts(
     """
     texts: dict[str, str] = {}
     chosen: dict[LeasedRow, Collection[str]] = {}
-    with cache.snapshot():  # a text and whether it is private belong together
+    with cache.snapshot() if remote else nullcontext():  # a text and whether it is private belong together
         private = remote.private() if remote else frozenset[str]()
         for row in rows:
             if len(texts) >= _TEXTS_AHEAD:
@@ -592,7 +597,7 @@ def index_apart(
             if row.attempts > MAX_ATTEMPTS:
                 park_crasher(cache, row, outcome, keep_words=False)
                 continue
-            content = files.read(ingest.root, row.raw, ingest.max_bytes)
+            content = ingest.read(row)
             sha = content.sha256
             extracted = ingest.files.extract(row.path, content.data, beat)
             found = parser.parse(row.path, extracted, ingest.chunking, beat)
@@ -640,7 +645,7 @@ def _prepare_one(
         else:
             if read is None:
                 reader = None if ingest.apart else ingest.files
-                read = read_file(row.path, row.raw, _reading(ingest), reader)
+                read = parse_content(row.path, ingest.read(row), _reading(ingest), reader)
             elif isinstance(read, Exception):
                 raise read
             if read.parsed:

@@ -130,7 +130,7 @@ class FileRead:
 
 
 FilesRead = Sequence[FileRead | Exception]
-"""What `read_file` returned or raised for each of some files."""
+"""What `parse_content` returned for each of some files, or what reading or parsing it raised."""
 
 
 class ParserAhead:
@@ -197,23 +197,24 @@ def _result(begun: Future[FilesRead]) -> FilesRead | None:
 
 
 def read_files(names: Sequence[tuple[str, str]], how: ReadSettings) -> FilesRead:
-    """Return what `read_file` returns or raises for each of these files."""
+    """Read these files, and parse each unless that may take long."""
     found: list[FileRead | Exception] = []
     for path, raw in names:
         try:
-            found.append(read_file(path, raw, how))
+            found.append(parse_content(path, files.read(how.root, raw, how.max_bytes), how))
         except Exception as error:  # noqa: BLE001 - it is raised where the file is indexed
             found.append(error)
     return found
 
 
-def read_file(path: str, raw: str, how: ReadSettings, reader: Files | None = None) -> FileRead:
-    """Read a note's file, and parse it: without a `reader`, which reads documents, too, unless that may take long.
+def parse_content(
+    path: str, content: FileContent, how: ReadSettings, reader: Files | None = None
+) -> FileRead:
+    """Parse what a file has: without a `reader`, which reads documents, too, unless that may take long.
 
-    Raises NoteError, VaultNotFoundError.
+    Raises NoteError.
     """
     began = time.monotonic()
-    content = files.read(how.root, raw, how.max_bytes)
     parsed = None
     if reader or not (is_read_apart(path) or is_heavy(content.data)):
         parsed = _split((reader or Files(dates=how.dates)).read(path, content.data), how.chunking)

@@ -71,7 +71,9 @@ class Problems:
 # The processes of a vault in `state.db`: each reports every few seconds that it lives, and its state.
 
 
-Role = Literal["watcher", "worker", "query"]
+Role = Literal["watcher", "worker", "query", "helper", "embedder"]
+"""What a process does. A `helper` is a worker on a host without the vault, an `embedder` makes vectors alone."""
+
 SILENT_SECONDS = 30.0
 """A process that has not reported for this long is gone or hangs."""
 

@@ -48,18 +48,22 @@ def open_state(place: Place) -> Connection:
     return _open_file(place) if isinstance(place, Path) else _open_schema(place)
 
 
+def state_exists(place: PostgresPlace) -> bool:
+    """Say whether PostgreSQL has the state of a vault. Raises StorageUnavailableError."""
+    from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - as below
+
+    return PostgresConnection(place.address, place.schema("state")).has_schema()
+
+
 def _open_schema(place: PostgresPlace) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
-    with con.errors():
-        if not con.has_schema():
-            with con.transaction():
-                if not con.has_schema():  # another host may have made it meanwhile
-                    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
-                    con.executemany(
-                        f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT)
-                    )
+    if not con.has_schema():
+        with con.errors(), con.transaction():
+            if not con.has_schema():  # another host may have made it meanwhile
+                con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+                con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
     return con
 
 
@@ -202,6 +206,14 @@ class ReviewState(NamedTuple):
     notes: str | None = None
 
 
+class VaultFacts(NamedTuple):
+    """What hosts without the vault know of it: its id, the text of its `_domains.yaml`, the format of daily notes."""
+
+    vault_id: str
+    domains: str | None
+    daily: str | None
+
+
 class WrittenFacts(NamedTuple):
     """The note that a program wrote with an id: its path, and the SHA-256 of its bytes as they were written last.
 
@@ -244,6 +256,9 @@ MEMORY: Subject[dict[str, tuple[int, int]]] = Subject("memory", dict[str, tuple[
 WRITTEN: Subject[WrittenFacts] = Subject("written", WrittenFacts)
 """The note that a program wrote with an id, by the id's SHA-256."""
 
+VAULT: Subject[VaultFacts] = Subject("vault", VaultFacts)
+"""What a host that has the vault tells those that do not."""
+
 SUBJECTS: tuple[Subject[Any], ...] = (
     HELD,
     COMPARISON,
@@ -259,6 +274,7 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     REHASHED,
     MEMORY,
     WRITTEN,
+    VAULT,
 )
 
 

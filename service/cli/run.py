@@ -241,9 +241,17 @@ def watch(vault: Path | None, state: Path | None, port: int | None, *, supervise
 @vault_option
 @state_option
 @port_option
+@click.option(
+    "--only", type=click.Choice(["vectors"]), help="Make vectors alone, with a store in PostgreSQL."
+)
 @supervised_option
-def work(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
-    """Work the queue: index what changed (any number of processes)."""
+def work(
+    vault: Path | None, state: Path | None, port: int | None, *, only: str | None, supervised: bool
+) -> None:
+    """Work the queue: index what changed (any number of processes).
+
+    On a host without the vault it needs the setting `store`, and indexes what the host of the vault hands out.
+    """
     from queue_config.logs import configure  # noqa: PLC0415
     from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
     from workers.run import run_worker  # noqa: PLC0415
@@ -253,7 +261,7 @@ def work(vault: Path | None, state: Path | None, port: int | None, *, supervised
         stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
     settings = settings_of(located(options_given(vault, state, port), or_running=False))
     _end_with_state(settings)
-    run_worker(settings)
+    run_worker(settings, only_vectors=only == "vectors")
 
 
 @app.command()
@@ -301,7 +309,8 @@ def _end_with_state(settings: Settings) -> None:
     from workers.heartbeat import end_with_state  # noqa: PLC0415
     from workers.vault_paths import locate_vault  # noqa: PLC0415
 
-    end_with_state(locate_vault(settings.vault, settings.state).state)
+    if settings.store is None:
+        end_with_state(locate_vault(settings.vault, settings.state).state)
 
 
 @app.command("open")

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import get_args
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from pipelines.errors import CacheError
 from pipelines.search.bm25 import Compared
+from pipelines.state.health import Role
 from pipelines.state.jobs import Histogram, History
 from pipelines.state.state import EMBEDDING_SPEED, STATE_FILE
 from pipelines.state.tags import Proposals
@@ -251,7 +253,7 @@ class Facts(Collector):
         )
         recent = self._operations.processes()
         living = [one for one in recent if one.alive]
-        for role in ("watcher", "worker", "query"):
+        for role in get_args(Role):
             up.add_metric([role], sum(one.role == role for one in living))
             ended.add_metric([role], sum(one.role == role and not one.alive for one in recent))
         for one in living:

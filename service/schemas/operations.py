@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.state.health import Role
 from pipelines.state.jobs import JobState
 from service.schemas.links import Methods
 from service.schemas.search import example
@@ -75,7 +76,7 @@ class ProcessState(_OperationsModel):
     """A live process, or one that exited unexpectedly less than an hour ago."""
 
     name: str = Field(description="host:pid/start time")
-    role: Literal["watcher", "worker", "query"]
+    role: Role
     version: str
     started_at: str
     uptime_s: float

@@ -90,13 +90,9 @@ def read_note(view: View, path: str) -> NoteText:
 
 def _read(view: View, domain: Domain, cache: SqliteCache, path: str, raw: str) -> NoteText | None:
     """Return a note; None if its file may have become private since it was indexed."""
-    resources = view.resources
-    try:
-        content = files.read(resources.root, raw, resources.settings.max_note_bytes)
-    except NoteError as error:
-        resources.require_present()
-        raise NotFoundError(str(error)) from error
-    if not (view.audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
+    sha, data = _content(view, cache, path, raw)
+    is_judged = view.audience.judged(domain.slug, path, sha)
+    if not is_judged and (data is None or not is_public(domain, path, data)):
         return None
     node, row = cache.passages.node(path), cache.ledger.row(path)
     chunks = cache.passages.chunks_of(path)
@@ -104,19 +100,37 @@ def _read(view: View, domain: Domain, cache: SqliteCache, path: str, raw: str) -
         path=path,
         title=node.title if node else PurePosixPath(path).stem,
         domain=domain.slug,
-        text=text_of(cache, path, content.data),
+        text=_text_of(cache, path, data),
         tags=tuple(node.tags) if node else (),
         modified=node.modified if node else None,
         dates=node.dates.said if node else None,
-        stale=row is None or row.indexed_hash != content.sha256,
+        stale=row is None or row.indexed_hash != sha,
         sections=tuple(_sections(chunks)),
         parts=tuple(_parts(chunks)),
     )
 
 
-def text_of(cache: SqliteCache, path: str, data: bytes) -> str:
-    """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
-    if files.is_markdown(path):
+def _content(view: View, cache: SqliteCache, path: str, raw: str) -> tuple[str, bytes | None]:
+    """Return the hash and the bytes of a note's file.
+
+    If the vault is on another host, the hash is that of what is indexed, and the bytes are None. Raises
+    VaultNotFoundError, and NotFoundError if the file cannot be read.
+    """
+    resources = view.resources
+    try:
+        content = files.read(resources.root, raw, resources.settings.max_note_bytes)
+    except NoteError as error:
+        row = cache.ledger.row(path)
+        if resources.is_elsewhere and row and row.indexed_hash:
+            return row.indexed_hash, None
+        resources.require_present()
+        raise NotFoundError(str(error)) from error
+    return content.sha256, content.data
+
+
+def _text_of(cache: SqliteCache, path: str, data: bytes | None) -> str:
+    """Return the text of a note: of Markdown the file's if it is here, otherwise what the index has read from it."""
+    if data is not None and files.is_markdown(path):
         return decode(data)[0]
     return document_text([one for one in cache.passages.chunks_of(path) if not one.is_names_alone])
 
@@ -474,26 +488,20 @@ class Reader:
         return self._open(*_known(self._view, path))
 
     def _open(self, path: str, raw: str, domain: Domain, cache: SqliteCache) -> OpenNote:
-        resources = self._view.resources
-        try:
-            content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
-        except NoteError as error:
-            resources.require_present()
-            raise NotFoundError(str(error)) from error
-        if not self._view.audience.sees_all and not self._view.audience.judged(
-            domain.slug, path, content.sha256
-        ):
+        sha, data = _content(self._view, cache, path, raw)
+        if not self._view.audience.sees_all and not self._view.audience.judged(domain.slug, path, sha):
             raise self._view.no_such_note(path)
-        data, markdown = content.data, vault.is_markdown(path)
+        markdown = vault.is_markdown(path)
+        text = _text_of(cache, path, data) if markdown else ""
         meant = {link.target: link.meant for link in cache.graph.links_of(path)}
         named = self._view.audience.named({file for file in meant.values() if file is not None})
         node = describe_note(domain, cache, path, self._view.audience, self._view.backlinks)
         return OpenNote(
             path=path,
             title=node.title if node else PurePosixPath(path).stem,
-            text=decode(data)[0] if markdown else "",
+            text=text,
             markdown=markdown,
-            heavy=markdown and is_heavy(data),
+            heavy=markdown and is_heavy(data or text.encode()),
             meant={written: file if file in named else None for written, file in meant.items()},
             documents=self._documents(named),
             pictures=self._pictures(named),
@@ -504,7 +512,7 @@ class Reader:
             else [],
             backlinks=self._quoted(self._linked(node.backlinks), node.backlinks) if node else [],
             similar=self._names.similar(path, _SIMILAR).results if node else [],
-            evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
+            evidence=evidence_of_note(self._view.resources.stores.of(Evidence), path, _EVIDENCE)
             if self._view.audience.sees_all
             else [],
         )

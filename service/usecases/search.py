@@ -668,7 +668,7 @@ class View:
             require_no_question(filters)
 
         def source(domain: Domain, cache: SqliteCache) -> Source:
-            held, hidden = self._in_memory, self.audience.hidden(domain.slug)
+            held, hidden = self._in_memory, self.audience.hidden(domain.slug) | self.resources.gone()
             self._embed(question, cache.meta.model)
             if filters.name_communities:
                 self.audience.require_communities(domain.slug)

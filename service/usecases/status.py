@@ -21,7 +21,7 @@ from pipelines import store
 from pipelines.cache.cache import SqliteCache
 from pipelines.cache.graph import may_be_broken
 from pipelines.cache.passages import ChunkRow, NodeRow
-from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
+from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError, StorageUnavailableError
 from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import last_comparison, rules_of
 from pipelines.indexing.status import domain_status, how_to_index, why
@@ -130,7 +130,7 @@ def uncounted(resources: Resources, domain: Domain) -> set[str]:
 def on_disk(resources: Resources, cache: store.Cache, paths: Sequence[str]) -> set[str]:
     """Return those of the paths whose files are there; all while the whole vault is unavailable."""
     if not resources.present():
-        return set(paths)
+        return set(paths) - resources.gone()
     files = cache.ledger.stat_of(paths).items()
     return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}
 
@@ -225,8 +225,10 @@ def left_out(
     for _, cache in readers:
         with suppress(CacheError):  # a problem of its own
             ignored |= cache.ignored()
-    compared = last_comparison(resources.state())
-    return ignored, added(compared.others.values()) if compared else {}
+    with suppress(StorageUnavailableError):  # told as why saves wait
+        if compared := last_comparison(resources.state()):
+            return ignored, added(compared.others.values())
+    return ignored, {}
 
 
 def _nearest(asked: frozenset[str], paths: Collection[str]) -> list[str]:
@@ -366,8 +368,13 @@ def index_of(
 
 
 def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
-    """Say whether the index is behind the disk."""
+    """Say whether the index is behind the disk; while the state cannot be read, that is why saves wait."""
     names = "-".join(f"{one.generation}.{one.ready}" for one in states)
+    try:
+        waits = vault_problem(resources) or storage_problem(resources.place.state)
+        problem, held = model_problem(resources), _held(resources)
+    except StorageUnavailableError as error:
+        waits, problem, held = str(error), None, None
     return IndexState(
         pending=sum(one.pending for one in states),
         oldest_pending_s=round(max((one.oldest for one in states), default=0.0), 1),
@@ -377,9 +384,9 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         generation=blake2b(names.encode(), digest_size=6).hexdigest(),
         refining=any(one.refining for one in states),
         failed=failed,
-        waits=vault_problem(resources) or storage_problem(resources.place.state),
-        model_problem=model_problem(resources),
-        held=_held(resources),
+        waits=waits,
+        model_problem=problem,
+        held=held,
     )
 
 
@@ -490,7 +497,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
 
 def vault_problem(resources: Resources) -> str | None:
     """Return the sentence about a vault that is unavailable, or None if it is there."""
-    if resources.present():
+    if resources.present() or resources.is_elsewhere:
         return None
     return f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
 

@@ -30,6 +30,7 @@ from workers.complaints import Complaint
 from workers.heartbeat import heartbeat
 from workers.resources import Resources
 from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share
+from workers.vault_paths import on_another_host
 
 # Decide which paths are quiet enough to be read; the clock is an argument.
 
@@ -156,6 +157,8 @@ class Watcher:
 
     def run(self) -> None:
         """Watch, then scan, so that changes during the scan cause events; then follow events."""
+        if self._resources.is_elsewhere:
+            raise on_another_host(self._resources.root)
         state = self._resources.place.state
         with only_one(state), heartbeat(self._resources.store, "watcher", version("everindex")):
             self._resources.check_models()

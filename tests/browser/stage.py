@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pipelines.state.state import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed
 from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
-from workers.heartbeat import process_name
+from workers.heartbeat import host, process_name
 from workers.resources import Resources
 
 HOSTILE = "<img src=x onerror=alert(1)> \"quoted\" & 'apostrophe'"
@@ -117,7 +116,7 @@ def _say(resources: Resources) -> None:
     began = (datetime.now(UTC) - timedelta(hours=7)).isoformat(timespec="milliseconds")
     with closing(Processes(resources.place.state)) as processes:
         processes.put(Process(process_name(), "query", "0.1.0", began, 184_000_000))
-        processes.put(Process(f"{socket.gethostname()}:1/0.5", "worker", "0.1.0", began, 612_000_000))
+        processes.put(Process(f"{host()}:1/0.5", "worker", "0.1.0", began, 612_000_000))
 
 
 def _work_done(state: Path, count: int) -> None:

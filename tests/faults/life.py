@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from pipelines.store import WritableCache
 from queue_config.settings import Settings
 from service.usecases.maintenance import rebuild_caches, repair_caches, verify_caches
 from tests.working import commit_all
+from workers.heartbeat import host
 from workers.models import Embedders
 from workers.resources import Resources
 from workers.run import make_upkeep_tasks, sweep_upkeep
@@ -40,7 +40,7 @@ from workers.tasks import announce, load_models, make_tasks, reconcile_now, reha
 
 DAY_SECONDS = 24 * 3600.0
 LARGEST_NOTE_MB = 0.05
-DEAD_OWNER = f"{socket.gethostname()}:{2**22 + 1}/1.00#0"  # above every process id that Linux gives
+DEAD_OWNER = f"{host()}:{2**22 + 1}/1.00#0"  # above every process id that Linux gives
 _MODELS = {"a": 8, "b": 12}
 _MANY_TURNS = 2000
 _FAILED_TURNS = 4

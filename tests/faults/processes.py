@@ -13,7 +13,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -59,10 +59,15 @@ class Trio(User):
     """A watcher, a worker and a query worker over one vault; a test that kills one starts it again."""
 
     def __init__(
-        self, base: Path, model: Path, redis_url: str | None = None, disk: Path | None = None
+        self,
+        base: Path,
+        model: Path,
+        redis_url: str | None = None,
+        disk: Path | None = None,
+        store: str | None = None,
     ) -> None:
-        redis = {"REDIS_URL": redis_url} if redis_url else {}
-        super().__init__(base, base / "vault", EMBEDDING_MODEL=str(model), **redis)
+        settings = {"EMBEDDING_MODEL": str(model), "REDIS_URL": redis_url, "EVERINDEX_STORE": store}
+        super().__init__(base, base / "vault", **{name: value for name, value in settings.items() if value})
         self.root.mkdir(parents=True)
         # A segmentation fault is wanted, its core dump is not.
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -72,8 +77,14 @@ class Trio(User):
         self.cache_path = self.state / "cache-vault.1.db"
         self.restarts = 0
         self._running: dict[str, subprocess.Popen[str]] = {}
-        self._settings = Settings(vault=self.root, state=self.state, embedding_model=str(model))
+        self._settings = Settings(
+            vault=self.root,
+            state=base / "judge" if store else self.state,
+            embedding_model=str(model),
+            store=store,
+        )
         self._ingest: Ingest | None = None
+        self._judge: Resources | None = None
         self._children_of_killed: list[psutil.Process] = []
 
     def __enter__(self) -> Self:
@@ -111,12 +122,27 @@ class Trio(User):
         self._children_of_killed = []
         return len([one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE])
 
+    @contextmanager
+    def reading(self) -> Iterator[SqliteCache]:
+        """Yield the index as questions read it; of one in PostgreSQL a copy of our own, with all that is committed."""
+        if self._settings.store is None:
+            with closing(SqliteCache.open(self.cache_path)) as cache:
+                yield cache
+            return
+        if self._judge is None:
+            self._judge = Resources(self._settings)
+        stored = self._judge.stored(self._judge.domains()[0])
+        stored.follow()
+        yield stored.copy.cache
+
     def catch_worker(self, patience: float = 3.0) -> None:
         """Return while the worker works on a note, if it does so soon."""
         deadline = time.monotonic() + patience
-        with closing(SqliteCache.open(self.cache_path)) as cache:
-            while time.monotonic() < deadline and not _leased(cache):
-                time.sleep(0.001)
+        while time.monotonic() < deadline:
+            with self.reading() as cache:
+                if _leased(cache):
+                    return
+            time.sleep(0.001)
 
     def catch_reader(self) -> psutil.Process:
         """Stop the process that reads documents while the worker waits for its answer; return the process."""
@@ -193,7 +219,7 @@ class Trio(User):
 
     def differing_paths(self) -> Found | None:
         """Return which paths differ from the disk; None while work is pending."""
-        with closing(SqliteCache.open(self.cache_path)) as cache:
+        with self.reading() as cache:
             if _leased(cache) or cache.ledger.pending()[0] or cache.vectors.pending():
                 return None
             return self._paths(cache)
@@ -218,7 +244,7 @@ class Trio(User):
         health = wait_for(self.health, "the query worker answers")
         registry = load(self.root)
         served = self.get("/search", q=_EVERY_NOTE_HAS, k=_MOST_RESULTS).json()["results"]
-        with closing(SqliteCache.open(self.cache_path)) as cache:
+        with self.reading() as cache:
             if self._ingest is None:
                 self._ingest = Resources(self._settings).ingest(registry.domains[0], cache)
             verdict = verify(cache, self._ingest, registry)

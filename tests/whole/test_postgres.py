@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.indexing.ingest import index_words
+from pipelines.sqlite import select
+from pipelines.state.note_log import NoteLog
+from queue_config.settings import Settings
 from tests.postgres import PostgresServer, postgres_server
+from workers.helpers import hand_out
+from workers.resources import Resources
+from workers.tasks import compare
 
 from .conftest import User, wait_for
 
@@ -71,6 +78,10 @@ def test_the_answers_are_those_of_a_vault_in_files_and_no_file_holds_the_state(u
 def test_a_save_while_the_server_is_dead_is_found_when_it_is_back(user, server):
     user.up()
     server.kill()
+    for _ in range(20):  # by any thread
+        answer = user.get("/search", q="moats").json()
+        assert answer["results"][0]["path"] == "Moats.md"
+        assert "cannot be used" in answer["index"]["waits"]
     (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
     server.start()
 
@@ -93,6 +104,84 @@ def test_another_host_answers_from_its_own_copy_and_follows(user, tmp_path):
     (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
     wait_for(lambda: "late.md" in other.found("quokka"), "the other host follows")
     other.stop()
+
+
+@pytest.fixture
+def far(user, tmp_path):
+    """A user on a host without the vault: its folder is not there, and the store is the same."""
+    store = {name: user.environment[name] for name in ("EMBEDDING_MODEL", "EVERINDEX_STORE")}
+    made = User(tmp_path / "far", tmp_path / "nowhere" / user.root.name, **store)
+    yield made
+    made.stop()
+
+
+def test_a_host_without_the_vault_answers_and_shows_notes_and_says_where_the_rest_is_done(user, far):
+    assert "cannot be opened" in far.run("serve", *far.place, code=1)  # nothing is known of such a vault yet
+    user.up()
+    far.start("serve", *far.place, "--port", str(far.port))
+    wait_for(lambda: far.health() and "Moats.md" in far.found("moats"), "the far host answers")
+    (user.root / "late.md").write_text("---\na: 1\n---\n# Late\n\nThe quokka crosses.\n\nTwice.\n")
+    wait_for(lambda: "late.md" in far.found("quokka"), "the far host follows")
+    assert far.get("/notes/late.md").status_code == 200
+    here, there = (one.get("/search", q="quokka").json()["results"][0]["excerpt"] for one in (user, far))
+    assert here == there
+    assert "The quokka crosses.\n\nTwice." in far.run("show", "late.md", *far.place)
+    assert far.health()["problems"] == user.health()["problems"] == []
+    assert "on another host" in far.post("/reload").text
+    (user.root / "late.md").unlink()
+    wait_for(lambda: "late.md" not in far.found("quokka"), "the far host misses the deleted note, too")
+    assert "on another host" in far.run("watch", *far.place, code=1)
+
+
+def resources_of(user: User) -> Resources:
+    """What a process beside the vault has, in this process."""
+    environment = user.environment
+    return Resources(
+        Settings(
+            vault=user.root,
+            state=user.state,
+            store=environment["EVERINDEX_STORE"],
+            embedding_model=environment["EMBEDDING_MODEL"],
+        )
+    )
+
+
+def test_a_worker_without_the_vault_indexes_what_is_handed_out(user, far):
+    resources = resources_of(user)
+    for number in range(200):
+        (user.root / f"many {number}.md").write_text(f"# Many {number}\n\nA letter about number {number}.\n")
+    compare(resources)
+    resources.tell_of_vault()
+    (domain,) = resources.domains()
+    cache = resources.stored(domain)
+    worker = far.start("work", *far.place)
+
+    def few_are_left() -> bool:
+        hand_out(resources)
+        waiting = cache.leases.waiting()
+        return waiting is None or waiting.words <= 64
+
+    wait_for(few_are_left, "the far worker indexes the notes")
+    assert cache.counts().notes >= 150
+    assert resources.stores.of(NoteLog).of_note("many 7.md", 5)
+    assert worker.poll() is None
+    user.up()  # the rest, and the vectors of all
+    assert select(cache.con, "SELECT count(*) FROM vault_content") == [(0,)]
+    assert user.run("verify", *user.place)
+    assert "many 199.md" in user.found("letter number 199")
+
+
+def test_a_worker_for_vectors_alone_leaves_words_to_the_others(user, far):
+    resources = resources_of(user)
+    compare(resources)
+    resources.tell_of_vault()
+    (domain,) = resources.domains()
+    cache = resources.stored(domain)
+    far.start("work", "--only", "vectors", *far.place)
+    ingest = resources.ingest(domain, cache)
+    while cache.leases.has_pending("words"):
+        index_words(cache, ingest)
+    wait_for(lambda: cache.leases.waiting() is None, "the vectors of all notes")
 
 
 def test_a_backup_says_that_the_server_has_its_own(user, tmp_path):

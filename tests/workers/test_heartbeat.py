@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ import pytest
 
 from pipelines.state.health import SILENT_SECONDS, Process, Processes
 from pipelines.state.state import Clocks
-from workers.heartbeat import heartbeat, lives, process_name
+from workers.heartbeat import heartbeat, host, lives, process_name
 
 
 class Times:
@@ -50,7 +49,7 @@ def test_this_process_lives():
 def test_a_process_that_ended_does_not_live():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         began = psutil.Process(child.pid).create_time()
-        name = f"{socket.gethostname()}:{child.pid}/{began:.2f}"
+        name = f"{host()}:{child.pid}/{began:.2f}"
         assert lives(name, None)
         child.kill()
     assert not lives(name, 0.0)
@@ -58,7 +57,7 @@ def test_a_process_that_ended_does_not_live():
 
 def test_a_process_that_was_killed_does_not_live_though_its_parent_has_not_looked():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        name = f"{socket.gethostname()}:{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
+        name = f"{host()}:{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert not lives(name, 0.0)
@@ -68,7 +67,7 @@ def test_another_process_of_the_same_id_is_not_taken_for_a_dead_one():
     place = process_name().partition("/")[0]
     assert not lives(f"{place}/1.00", 0.0)
     parent = os.getppid()
-    assert not lives(f"{socket.gethostname()}:{parent}/1.00", 0.0)
+    assert not lives(f"{host()}:{parent}/1.00", 0.0)
 
 
 def test_a_process_on_another_machine_is_believed_while_it_speaks():
@@ -122,7 +121,7 @@ def test_a_process_says_that_it_lives_until_it_ends(tmp_path):
 
 def test_a_process_that_ends_normally_forgets_those_of_its_role_that_died_before(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        dead = f"{socket.gethostname()}:{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
+        dead = f"{host()}:{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
         child.kill()
     processes = Processes(tmp_path)
     for role, name in (("worker", dead), ("watcher", f"{dead}0"), ("worker", "elsewhere:1/5")):

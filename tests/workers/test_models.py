@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
 import sys
 from functools import partial
 
@@ -17,10 +16,11 @@ from pipelines.embedding.apart import TorchProcess
 from pipelines.embedding.models import CLOSE_ENOUGH, find_model
 from pipelines.errors import ModelUnavailableError
 from tests.tiny import break_in_memory
+from workers.heartbeat import host
 from workers.models import LAST_QUERY_FILE, BulkEmbedder, Embedders
 
 TEXTS = ["Rain fell on the dry garden.", "soil", "A letter to shareholders, of some length."]
-HERE = socket.gethostname()
+HERE = host()
 
 
 @pytest.fixture

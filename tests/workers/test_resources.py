@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 from datetime import UTC, datetime
 
 import pytest
@@ -19,6 +18,7 @@ from pipelines.vault.identity import id_by_path
 from queue_config.folders import state_home
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
+from workers.heartbeat import host
 from workers.resources import Resources
 from workers.tasks import compare
 from workers.vault_paths import VAULT_FILE, locate_vault
@@ -230,11 +230,11 @@ def test_an_owner_that_lives_keeps_what_it_leased(resources, leased):
 
 @pytest.mark.parametrize("pid", [os.getpid(), os.getppid()], ids=["ours", "another's"])
 def test_a_dead_owner_whose_process_id_was_given_again_keeps_nothing(leased, pid):
-    assert leased(owner(f"{socket.gethostname()}:{pid}/1.00"))
+    assert leased(owner(f"{host()}:{pid}/1.00"))
 
 
 def test_an_owner_of_an_earlier_version_keeps_nothing(leased):
-    assert leased(f"{socket.gethostname()}:{os.getpid()}/0badcafe")
+    assert leased(f"{host()}:{os.getpid()}/0badcafe")
 
 
 def test_an_owner_on_another_machine_keeps_its_leases_while_it_speaks(resources, leased):

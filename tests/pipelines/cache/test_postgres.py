@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.cache.postgres import PostgresCache
-from pipelines.errors import CacheError, StateError, StorageUnavailableError
+from pipelines.errors import CacheError, StorageUnavailableError
 from pipelines.indexing.ingest import index_words
 from pipelines.postgres import PostgresConnection, translated
+from pipelines.search.bm25 import WordPostings
+from pipelines.search.vectors import QuantizedVectors
 from tests.pipelines.conftest import House, as_read
 from tests.postgres import postgres_server
 
@@ -153,15 +155,43 @@ def test_a_server_that_is_killed_loses_nothing_and_work_resumes_when_it_is_back(
 
 
 def test_a_server_that_is_not_there_is_said_without_its_password():
-    with pytest.raises(StateError, match="cannot be reached") as caught:
-        PostgresConnection("postgresql://me:secret@127.0.0.1:1/x", "cache")
+    with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1/x#cache cannot be used") as caught:
+        PostgresConnection("postgresql://me:secret@127.0.0.1:1/x", "cache").has_schema()
     assert "secret" not in str(caught.value)
 
 
 def test_the_address_demands_tls_as_libpq_reads_it(postgres):
     # The tests' server has none. Who demands it sends no password to such a server.
-    with pytest.raises(StateError, match="does not support SSL"):
-        PostgresConnection(f"{postgres.address}?sslmode=verify-full&sslrootcert=system", "cache")
+    with pytest.raises(StorageUnavailableError, match="does not support SSL"):
+        PostgresConnection(f"{postgres.address}?sslmode=verify-full&sslrootcert=system", "cache").has_schema()
+
+
+def test_what_a_process_holds_in_memory_follows_its_copy(far):
+    vectors, words = QuantizedVectors(far.cache.meta.dimension), WordPostings()
+    for text in ("Compost for the tomato.", "# Bread\n\nFlour and yeast.", "Compost again."):
+        far.save(f"{text[:7]}.md", text)
+        far.save("Kept.md", f"# Kept\n\nThis stays.\n\n# Else\n\n{text}")
+        read = as_read(far.cache)
+        vectors.follow(read)
+        words.follow(read)
+        known = read.search.chunks_with_vectors_between(0, 2**62)
+        assert known
+        assert len(vectors) == len(known)
+        assert vectors.compare(read, 0, 2**62, 100).differing == 0
+        assert words.compare(read, 0, 2**62, 100).differing == 0
+
+
+def test_threads_share_a_few_connections(postgres):
+    """Each has its own access, as each thread of a process has, and uses it for a moment."""
+    made = [PostgresConnection(postgres.address, "shared") for _ in range(50)]
+    for con in made:
+        con.execute("SELECT 1")
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'everindex' AND pid <> pg_backend_pid()"
+    before, *_ = made[0].execute(sql).fetchone()
+    with made[0].snapshot(), made[1].snapshot(), made[2].transaction():
+        assert made[0].in_transaction
+        assert not made[3].in_transaction
+    assert made[0].execute(sql).fetchone()[0] <= before + 3
 
 
 def test_a_name_that_postgresql_would_cut_is_refused():

@@ -60,6 +60,8 @@ while not os.path.exists(sys.argv[1]):
             if text not in seen:
                 seen.add(text)
                 print(repr(text), flush=True)
+    with open(sys.argv[2], "a") as file:
+        file.write("x")
 """
 READER = """
 import os, sys
@@ -180,21 +182,30 @@ def test_he_reads_nothing_that_an_earlier_version_left_open(user):
 
 
 def slow_browser(user, place, monkeypatch):
-    """Give an owner a browser that takes a while to start, as they do; it records each address that it should open."""
+    """Give an owner a browser that records each address that it should open, and starts after all have looked at it.
+
+    Return the file in which the second user counts how often he has looked at all processes.
+    """
     folder = place / "bin"
     folder.mkdir()
+    (place / "his").mkdir(mode=0o777)
+    (place / "his").chmod(0o777)
+    looks = place / "his" / "looks"
     opener = folder / "xdg-open"
     opener.write_text(
-        f'#!/bin/sh\necho "$1" >> {place}/opened\ncat "${{1#file://}}" >> {place}/shown\nsleep 3\n'
+        f'#!/bin/sh\necho "$1" >> {place}/opened\ncat "${{1#file://}}" >> {place}/shown\n'
+        f"looks() {{ cat {looks} 2>/dev/null | wc -c; }}\n"
+        "after=$(($(looks) + 2))\nwhile [ $(looks) -lt $after ]; do sleep .1; done\n"
     )
     opener.chmod(0o755)
     monkeypatch.setitem(user.environment, "PATH", f"{folder}:{user.environment['PATH']}")
+    return looks
 
 
 @pytest.mark.parametrize("command", [("open",), ("graph", "--open")])
 def test_he_sees_no_code_in_any_list_of_processes_while_a_browser_starts(served, place, command, monkeypatch):
-    slow_browser(served, place, monkeypatch)
-    with acting(SNIFFER, place / "stop") as listed:
+    looks = slow_browser(served, place, monkeypatch)
+    with acting(SNIFFER, place / "stop", looks) as listed:
         printed = served.run(*command, *served.place)
     codes = set(re.findall(r"/open/([\w-]{16,})", (place / "shown").read_text() + printed))
     assert len(codes) == 2

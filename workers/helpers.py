@@ -1,0 +1,115 @@
+"""Workers on hosts without the vault: the store gives them the bytes of notes, and they index these.
+
+The worker beside the vault hands out what it will come to last, while there are such workers. They take no part in
+the queue: leases say who does what.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import version
+
+import structlog
+
+from pipelines.cache.postgres import PostgresCache
+from pipelines.errors import CacheMissingError, ConfigurationError, EverindexError, NoteError
+from pipelines.indexing.ingest import Outcome, embed_pending, index_apart, index_words, split_otherwise
+from pipelines.indexing.parse import ApartParser
+from pipelines.model import Domain, FileContent
+from pipelines.vault import files
+from queue_config.logs import Trouble
+from workers.heartbeat import heartbeat, lives
+from workers.jobs import is_paused
+from workers.resources import Resources
+
+_POLL_SECONDS = 0.5
+_AT_ONCE = 32
+_VAULT_IS_HERE = 75  # EX_TEMPFAIL
+
+log = structlog.get_logger()
+
+
+def hand_out(resources: Resources) -> None:
+    """Put notes that wait into the store, if another host has a worker for them. Raises CacheError."""
+    said = resources.processes().recent()
+    if not any(one.role == "helper" and lives(one.name, age) for one, age in said) or not resources.present():
+        return
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        if isinstance(cache, PostgresCache):
+            wanted = cache.contents.wanted(_AT_ONCE)
+            cache.contents.hand_out(_read(resources, wanted))
+
+
+def _read(resources: Resources, wanted: list[tuple[str, str]]) -> list[FileContent]:
+    """Return the files that still have the content that is wanted; what cannot be read fails beside the vault."""
+    found = []
+    for raw, sha in wanted:
+        try:
+            content = files.read(resources.root, raw, resources.settings.max_note_bytes)
+        except NoteError:
+            continue
+        if content.sha256 == sha:
+            found.append(content)
+    return found
+
+
+def run_helper(resources: Resources, *, only_vectors: bool) -> None:
+    """Index notes that the store hands out until SIGTERM or SIGINT. Call this in the main thread."""
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    log.info("helper started", vault=str(resources.root), only_vectors=only_vectors)
+    trouble = Trouble("the store cannot be used; this worker waits for it")
+    parser = ApartParser()
+    _free_those_of_the_dead(resources)
+    with heartbeat(resources.store, "embedder" if only_vectors else "helper", version("everindex")):
+        pause = 0.0
+        while not stopped.wait(pause):
+            pause = _POLL_SECONDS
+            try:
+                if resources.present():
+                    log.warning("the vault is here now; this worker ends, and its next start is beside it")
+                    raise SystemExit(_VAULT_IS_HERE)
+                for domain in resources.domains():
+                    if _help(resources, domain, parser, only_vectors=only_vectors).touched:
+                        pause = 0.0
+                trouble.over()
+            except (EverindexError, OSError) as error:
+                trouble.met(str(error))
+        parser.stop()
+        resources.sandbox.stop()
+        resources.embedders.close()
+    log.info("helper stopped")
+
+
+def _free_those_of_the_dead(resources: Resources) -> None:
+    """Free what died on this host: another one waits until it has been silent for long enough."""
+    for domain in resources.domains():
+        with suppress(CacheMissingError):
+            resources.stored(domain).leases.free_those_of_the_dead(resources.is_at_work)
+
+
+def _help(resources: Resources, domain: Domain, parser: ApartParser, *, only_vectors: bool) -> Outcome:
+    """Index a few of a domain's notes, words before vectors."""
+    done = Outcome()
+    try:
+        cache = resources.stored(domain)
+    except CacheMissingError:  # the worker beside the vault is about to make it
+        return done
+    if is_paused(resources, domain.slug):
+        return done
+    ingest = replace(resources.ingest(domain, cache), apart=True, content=cache.contents.read)
+    if reason := split_otherwise(cache.meta.pipeline, ingest):
+        raise ConfigurationError(f"{domain.slug}: {reason}; this host needs the same version and settings")
+    if not only_vectors:
+        cache.leases.only_handed_out = True
+        done.add(index_words(cache, ingest))
+        done.add(index_apart(cache, ingest, parser))
+    if not done.touched and cache.meta.embeds and cache.leases.has_pending("vectors"):
+        resources.embedders.load(cache.meta.model)
+        done.add(embed_pending(cache, ingest))
+    return done
