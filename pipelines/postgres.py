@@ -78,6 +78,21 @@ _Raw = psycopg.Connection[tuple[Any, ...]]
 _MOST_IDLE = 8
 
 
+def _connected(address: str) -> _Raw:
+    """Return a new connection, which notices within half a minute that the server is gone. Raises psycopg.Error."""
+    return psycopg.connect(
+        address,
+        autocommit=True,
+        connect_timeout=_SECONDS,
+        cursor_factory=psycopg.ClientCursor,  # it knows the type of NULL where the server cannot
+        keepalives_idle=5,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=10_000,  # in milliseconds
+        application_name="everindex",
+    )
+
+
 class _Pool:
     """The connections to one schema that nobody uses at this moment. Threads share it."""
 
@@ -120,17 +135,7 @@ class _Pool:
         return con
 
     def _connect(self) -> _Raw:
-        con: _Raw = psycopg.connect(
-            self._address,
-            autocommit=True,
-            connect_timeout=_SECONDS,
-            cursor_factory=psycopg.ClientCursor,  # it knows the type of NULL where the server cannot
-            keepalives_idle=5,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=10_000,  # in milliseconds
-            application_name="everindex",
-        )
+        con = _connected(self._address)
         con.adapters.register_loader("numeric", _Numbers)
         con.execute(names.SQL("SET search_path = {}").format(names.Identifier(self._schema)))
         return con
@@ -150,17 +155,16 @@ class Commits:
         self._con: _Raw | None = None
 
     def wait(self, seconds: float) -> None:
-        """Wait until something was committed since the last call, or for so many seconds."""
+        """Wait until something was committed since the last call, or for so many seconds, unless it hears nothing."""
         try:
             if self._con is None:
-                self._con = psycopg.connect(self._address, autocommit=True, connect_timeout=_SECONDS)
+                self._con = _connected(self._address)
                 self._con.execute(f"LISTEN {_CHANNEL}")
                 return  # what was committed before was not heard
             for _ in self._con.notifies(timeout=seconds, stop_after=1):
                 pass
         except psycopg.Error:
             self.close()
-            time.sleep(seconds)
 
     def close(self) -> None:
         """Close the connection; the next call of `wait` opens another."""

@@ -239,7 +239,7 @@ _MOST_HANDED_OUT = 64_000_000
 _FEW = 64
 
 
-class Contents:
+class HandedOut:
     """The bytes of notes that wait to be indexed, for workers on hosts without the vault."""
 
     def __init__(self, con: PostgresConnection, clock: Callable[[], float]) -> None:
@@ -263,7 +263,7 @@ class Contents:
         )
         return [(os.fsdecode(raw), sha) for raw, sha in found]
 
-    def hand_out(self, contents: Iterable[FileContent]) -> None:
+    def put(self, contents: Iterable[FileContent]) -> None:
         """Store the bytes of notes that still wait with this content. Raises CacheError."""
         rows = (
             {
@@ -320,7 +320,7 @@ class PostgresCache(CacheTables):
         super().__init__(con, meta, clock)
         self._copy = copy
         self._seen = -1
-        self.contents = Contents(con, clock)
+        self.handed_out = HandedOut(con, clock)
         self.path = copy.cache.path
         self._graph = SqlGraph(copy.cache.con, self.edges, con)
         self._passages = SqlPassages(copy.cache.con, meta.dimension, con)

@@ -9,7 +9,7 @@ from pipelines.sqlite import select
 from pipelines.state.note_log import NoteLog
 from queue_config.settings import Settings
 from tests.postgres import PostgresServer, postgres_server
-from workers.helpers import hand_out
+from workers.elsewhere import hand_out
 from workers.resources import Resources
 from workers.tasks import compare
 
