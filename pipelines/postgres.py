@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql as names
 from psycopg.types.numeric import NumericLoader
 
-from pipelines.errors import CacheCorruptError, CacheMissingError, StorageUnavailableError
+from pipelines.errors import CacheCorruptError, CacheMissingError, StateError, StorageUnavailableError
 from pipelines.model import LONGEST_SCHEMA
 
 # A literal, a cast, a numbered or unnumbered parameter, a named one, a percent sign, which psycopg wants doubled, or
@@ -274,13 +274,20 @@ class PostgresConnection:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged."""
+        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged.
+
+        StateError, if the role may not do this.
+        """
         try:
             yield
         except _DAMAGE as error:
             raise CacheCorruptError(
                 f"{self.filename} is damaged ({_said(error)}); `everindex index --rebuild` builds a new cache beside"
                 " it"
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StateError(
+                f"{self.filename}: {_said(error)}; grant its role that right, or use another role"
             ) from error
         except psycopg.Error as error:
             if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:
@@ -333,6 +340,21 @@ class PostgresConnection:
         with self._taken() as con:
             con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
             psycopg.Cursor(con).execute(cast("Any", _FUNCTIONS + tables))
+
+    def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Run statements in which `{name}` is a schema's quoted name or a quoted text.
+
+        Raises StateError if the server refuses one.
+        """
+        quoted = {
+            **{name: names.Identifier(schema) for name, schema in schemas.items()},
+            **{name: names.Literal(text) for name, text in texts.items()},
+        }
+        try:
+            with self._taken() as con:
+                psycopg.Cursor(con).execute(names.SQL(cast("Any", script)).format(**quoted))
+        except psycopg.ProgrammingError as error:
+            raise StateError(f"{self.filename} refuses a statement: {_said(error)}") from error
 
 
 class _Numbers(NumericLoader):

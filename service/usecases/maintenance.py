@@ -93,6 +93,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
 def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
     """Build each domain's next cache beside the current one and switch to it; return a line per domain."""
     resources.require_present()
+    resources.show_views()
     lines = []
     for domain in resources.domains():
         old = resources.state().cache_path(domain.slug)
