@@ -23,7 +23,6 @@ from pipelines.model import LONGEST_SCHEMA
 # what only SQLite says: which index it is to use, and LIKE for letters of either case.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
 _SECONDS = 5
-_AGAIN_SECONDS = 2.0
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -123,13 +122,15 @@ class _Pool:
         con.close()
 
     def _connect_again(self) -> _Raw:
-        """Connect, unless that failed just now: a server that does not answer would keep every question waiting."""
+        """Connect, unless that was just waited for in vain: every question would wait for a server that is silent."""
         if self._failed and time.monotonic() < self._failed[1]:
             raise psycopg.OperationalError(self._failed[0])
+        began = time.monotonic()
         try:
             con = self._connect()
         except psycopg.Error as error:
-            self._failed = str(error), time.monotonic() + _AGAIN_SECONDS
+            now = time.monotonic()
+            self._failed = str(error), now + (now - began)  # a refusal takes no time, and silence seconds
             raise
         self._failed = None
         return con

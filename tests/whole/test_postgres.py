@@ -163,7 +163,7 @@ def test_a_worker_without_the_vault_indexes_what_is_handed_out(user, far):
 
     wait_for(few_are_left, "the far worker indexes the notes")
     assert cache.counts().notes >= 150
-    assert resources.stores.of(NoteLog).of_note("many 7.md", 5)
+    wait_for(lambda: resources.stores.of(NoteLog).of_note("many 7.md", 5), "the log has it")
     assert worker.poll() is None
     user.up()  # the rest, and the vectors of all
     assert select(cache.con, "SELECT count(*) FROM vault_content") == [(0,)]
