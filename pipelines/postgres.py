@@ -23,7 +23,6 @@ from pipelines.model import LONGEST_SCHEMA
 # what only SQLite says: which index it is to use, and LIKE for letters of either case.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
 _SECONDS = 5
-_AGAIN_SECONDS = 2.0
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -78,6 +77,21 @@ _Raw = psycopg.Connection[tuple[Any, ...]]
 _MOST_IDLE = 8
 
 
+def _connected(address: str) -> _Raw:
+    """Return a new connection, which notices within half a minute that the server is gone. Raises psycopg.Error."""
+    return psycopg.connect(
+        address,
+        autocommit=True,
+        connect_timeout=_SECONDS,
+        cursor_factory=psycopg.ClientCursor,  # it knows the type of NULL where the server cannot
+        keepalives_idle=5,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=10_000,  # in milliseconds
+        application_name="everindex",
+    )
+
+
 class _Pool:
     """The connections to one schema that nobody uses at this moment. Threads share it."""
 
@@ -108,29 +122,21 @@ class _Pool:
         con.close()
 
     def _connect_again(self) -> _Raw:
-        """Connect, unless that failed just now: a server that does not answer would keep every question waiting."""
+        """Connect, unless that was just waited for in vain: every question would wait for a server that is silent."""
         if self._failed and time.monotonic() < self._failed[1]:
             raise psycopg.OperationalError(self._failed[0])
+        began = time.monotonic()
         try:
             con = self._connect()
         except psycopg.Error as error:
-            self._failed = str(error), time.monotonic() + _AGAIN_SECONDS
+            now = time.monotonic()
+            self._failed = str(error), now + (now - began)  # a refusal takes no time, and silence seconds
             raise
         self._failed = None
         return con
 
     def _connect(self) -> _Raw:
-        con: _Raw = psycopg.connect(
-            self._address,
-            autocommit=True,
-            connect_timeout=_SECONDS,
-            cursor_factory=psycopg.ClientCursor,  # it knows the type of NULL where the server cannot
-            keepalives_idle=5,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=10_000,  # in milliseconds
-            application_name="everindex",
-        )
+        con = _connected(self._address)
         con.adapters.register_loader("numeric", _Numbers)
         con.execute(names.SQL("SET search_path = {}").format(names.Identifier(self._schema)))
         return con
@@ -150,17 +156,16 @@ class Commits:
         self._con: _Raw | None = None
 
     def wait(self, seconds: float) -> None:
-        """Wait until something was committed since the last call, or for so many seconds."""
+        """Wait until something was committed since the last call, or for so many seconds, unless it hears nothing."""
         try:
             if self._con is None:
-                self._con = psycopg.connect(self._address, autocommit=True, connect_timeout=_SECONDS)
+                self._con = _connected(self._address)
                 self._con.execute(f"LISTEN {_CHANNEL}")
                 return  # what was committed before was not heard
             for _ in self._con.notifies(timeout=seconds, stop_after=1):
                 pass
         except psycopg.Error:
             self.close()
-            time.sleep(seconds)
 
     def close(self) -> None:
         """Close the connection; the next call of `wait` opens another."""
@@ -272,7 +277,7 @@ class PostgresConnection:
     def errors(self) -> Iterator[None]:
         """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged.
 
-        Raises StateError for a role that may not do it.
+        StateError, if the role may not do this.
         """
         try:
             yield
@@ -283,8 +288,7 @@ class PostgresConnection:
             ) from error
         except psycopg.errors.InsufficientPrivilege as error:
             raise StateError(
-                f"{self.filename} is refused to this role ({_said(error)}); grant it the right to create schemas in"
-                " the database, or name the role that owns the vault's"
+                f"{self.filename}: {_said(error)}; grant its role that right, or use another role"
             ) from error
         except psycopg.Error as error:
             if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:
@@ -337,6 +341,21 @@ class PostgresConnection:
         with self._taken() as con:
             con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
             psycopg.Cursor(con).execute(cast("Any", _FUNCTIONS + tables))
+
+    def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Run statements in which `{name}` is a schema's quoted name or a quoted text.
+
+        Raises StateError if the server refuses one.
+        """
+        quoted = {
+            **{name: names.Identifier(schema) for name, schema in schemas.items()},
+            **{name: names.Literal(text) for name, text in texts.items()},
+        }
+        try:
+            with self._taken() as con:
+                psycopg.Cursor(con).execute(names.SQL(cast("Any", script)).format(**quoted))
+        except psycopg.ProgrammingError as error:
+            raise StateError(f"{self.filename} refuses a statement: {_said(error)}") from error
 
 
 class _Numbers(NumericLoader):

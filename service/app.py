@@ -17,7 +17,7 @@ import structlog
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from pipelines.errors import EverindexError
+from pipelines.errors import EverindexError, StorageUnavailableError
 from pipelines.indexing.reconcile import last_comparison
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
@@ -177,6 +177,8 @@ def _keep_models_loaded(view: View, stopping: threading.Event) -> None:
                     view.load_models()
             if view.resources.embedders.rest():
                 return_memory()
+        except StorageUnavailableError:
+            pass  # the thread that follows commits says so
         except Exception:
             # Search by word continues, and every answer says that search by meaning is missing.
             log.exception("no search by meaning: the model cannot be loaded")
@@ -198,10 +200,11 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
     trouble = Trouble("questions are answered from the file")
     compared, commits = time.monotonic(), view.resources.commits()
     while not stopping.is_set():
-        if commits:
-            commits.wait(_UNHEARD_SECONDS)
         began = time.monotonic()
         try:
+            if commits:
+                commits.wait(_UNHEARD_SECONDS)
+                began = time.monotonic()
             view.resources.follow()
             view.follow_commits()
             if time.monotonic() - compared >= COMPARE_SECONDS:
@@ -213,6 +216,7 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
             OSError,
         ) as error:  # for example a state folder that cannot be read for a moment
             trouble.met(str(error))
+            stopping.wait(_LONGEST_PAUSE)
         # While thousands of notes are indexed, following each commit would take the time from indexing.
         stopping.wait(min(max(FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))
     if commits:

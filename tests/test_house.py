@@ -23,6 +23,7 @@ BOUNDARIES = {
     "pipelines.embedding.sentence_transformer": "libraries: torch, sentence-transformers",
     "pipelines.graph.louvain": "a process of its own, and a library: networkx",
     "service.answering": "processes of their own",
+    "workers.elsewhere": "a library: psycopg, which is not always installed",
     "service.watcher.inotify": "a library: watchdog's observer of Linux, which other systems cannot import",
     **dict.fromkeys(
         (

@@ -58,6 +58,7 @@ from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import VAULT, State, VaultFacts, numbered_caches, state_exists
+from pipelines.state.views import ViewedDomain, show
 from pipelines.store import WritableCache
 from pipelines.vault import files
 from pipelines.vault.atomic import write_atomic
@@ -160,6 +161,8 @@ GOOD_DOMAINS_FILE = "domains.good.yaml"
 _NOT_ALLOWED = "model not allowed"
 RERANK = "rerank"
 """The kind of the problem that a domain's second model cannot be used."""
+VIEWS = "views"
+"""The kind of the problem that the SQL views are not as the domains say."""
 _AGAIN_SECONDS = 30.0
 _TOLD_SECONDS = 2.0
 
@@ -201,6 +204,7 @@ class Resources:
             self.store = self.in_postgresql(settings.store.get_secret_value())
         self._told: tuple[float, VaultFacts] | None = None
         self.stores = Stores(self.store)
+        self._viewed: list[ViewedDomain] | None = None
         self.sandbox = Sandbox()
         self.embedders = Embedders(
             self.place.state,
@@ -689,6 +693,37 @@ class Resources:
         A review queue quotes notes, so that the domain's own files are among them.
         """
         return cache.notes.private(self.privacy_rules(domain)).notes | frozenset(domain.configuration)
+
+    def show_views(self) -> None:
+        """Have the SQL views of a vault in PostgreSQL show the current domains, by what is private in them now.
+
+        What prevents it is a problem, and delays no note. Raises StateError, StorageUnavailableError.
+        """
+        if isinstance(self.store, Path):
+            return
+        viewed = [self._viewed_domain(domain) for domain in self.registry().domains]
+        if viewed == self._viewed:
+            return
+        self.state()  # where the views are made
+        try:
+            show(self.store, viewed)
+        except (StateError, StorageUnavailableError) as error:
+            self.problems().report(VIEWS, "", f"the SQL views do not show what changed: {error}")
+            return
+        self.problems().clear(VIEWS)
+        self._viewed = viewed
+
+    def _viewed_domain(self, domain: Domain) -> ViewedDomain:
+        privacy, folder, nested = self.privacy_rules(domain)
+        return ViewedDomain(
+            domain.slug,
+            privacy.llm,
+            list(privacy.tags),
+            list(privacy.folders),
+            folder,
+            list(nested),
+            list(domain.configuration),
+        )
 
     # Other caches
 

@@ -361,7 +361,7 @@ def run_worker(settings: Settings, *, only_vectors: bool = False) -> None:
     resources = Resources(settings)
     resources.check_models()
     if resources.is_elsewhere or only_vectors:
-        from workers.helpers import run_helper  # noqa: PLC0415 - its library is not always installed
+        from workers.elsewhere import run_helper  # noqa: PLC0415 - its library is not always installed
 
         run_helper(resources, only_vectors=only_vectors)
         return
@@ -397,7 +397,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     repeat("the sweep", sweep_tasks, SWEEP_SECONDS)
     repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS)
     if settings.store is not None:
-        from workers.helpers import hand_out  # noqa: PLC0415 - as above
+        from workers.elsewhere import hand_out  # noqa: PLC0415 - as above
 
         resources.tell_of_vault()
         repeat("telling hosts without the vault of it", resources.tell_of_vault, SWEEP_SECONDS)

@@ -116,6 +116,7 @@ def compare(resources: Resources, *, settle: bool = False, confirmed: bool = Fal
     """
     resources.require_present()
     started = time.monotonic()
+    resources.show_views()
     caches = resources.caches()
     reports = reconcile(
         resources.root,
@@ -500,6 +501,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     if not resources.present():
         log.warning("the vault is not there; work waits", vault=str(resources.root))
         return
+    resources.show_views()
     broken_off = frozenset(resources.broken_off)
     for domain in resources.domains():
         cache = resources.cache(domain)

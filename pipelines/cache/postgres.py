@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import secrets
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -24,13 +23,15 @@ from pipelines.cache.graph import SqlGraph
 from pipelines.cache.leases import WAITING_FOR_WORDS
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
-from pipelines.cache.schema import COPIED, COPY_OF, SET_META, CacheMeta, build, check_model, read_meta
+from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
 from pipelines.cache.search import SqliteSearch
 from pipelines.errors import StaleWorkError
 from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
 from pipelines.sqlite import first, one, select, snapshot, transaction
 
+# The keys in a copy's `vault_meta` of what it is a copy of, and of the last number that it has taken in.
+_COPY_OF, _COPIED = "copy_of", "copied"
 _AT_ONCE = 500
 # The columns of what is copied as it is, its key first.
 _ROWS = {
@@ -64,6 +65,12 @@ _TABLES = {
 }
 _THESE = "(SELECT value FROM json_each(?))"
 _VALUE = "SELECT value FROM vault_meta WHERE key = ?"
+# What a cache is known by. One that was restored from a dump is another: a copy may have later changes of the first.
+_IDENTITY = (
+    "SELECT concat_ws('.', (SELECT system_identifier FROM pg_control_system()), d.oid, t.oid)"
+    " FROM pg_database d, pg_class t WHERE d.datname = current_database()"
+    " AND t.relname = 'vault_change' AND t.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ?)"
+)
 
 
 class Copy:
@@ -73,17 +80,17 @@ class Copy:
         """Open the copy. A file at its place that is the copy of another cache is replaced. Raises CacheError."""
         self._source = source
         self._path = path
-        (origin,) = one(source, _VALUE, (COPY_OF,))
+        origin = one(source, _IDENTITY, (source.schema,))
         self.cache = SqliteCache.create(path, meta)
-        known = first(self.cache.con, _VALUE, (COPY_OF,))
-        if known not in (None, (origin,)):
+        known = first(self.cache.con, _VALUE, (_COPY_OF,))
+        if known not in (None, origin):
             self.cache.close()
             for end in ("", "-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
             self.cache = SqliteCache.create(path, meta)
-        if known != (origin,):
+        if known != origin:
             with transaction(self.cache.con):
-                self.cache.con.execute(SET_META, (COPY_OF, origin))
+                self.cache.con.execute(SET_META, (_COPY_OF, *origin))
 
     def close(self) -> None:
         """Close the copy."""
@@ -93,7 +100,7 @@ class Copy:
         """Take in all that was committed since, as one state; return how many things changed. Raises CacheError."""
         with self._alone(), snapshot(self._source):
             con = self.cache.con
-            (last,) = first(con, _VALUE, (COPIED,)) or ("0",)
+            (last,) = first(con, _VALUE, (_COPIED,)) or ("0",)
             news = select(
                 self._source,
                 "SELECT kind, key, number FROM vault_change WHERE number > ? ORDER BY number",
@@ -106,7 +113,7 @@ class Copy:
                 changed[kind].append(key)
             with transaction(con):
                 self._take(changed)
-                con.execute(SET_META, (COPIED, str(news[-1][2])))
+                con.execute(SET_META, (_COPIED, str(news[-1][2])))
         return len(news)
 
     @contextmanager
@@ -156,7 +163,7 @@ class Copy:
             kept = {key: value for key, value in rows.items() if key != "schema_version"}
             con.execute(
                 f"DELETE FROM vault_meta WHERE key NOT IN {_THESE}",
-                (json.dumps([*kept, "schema_version", COPIED]),),
+                (json.dumps([*kept, "schema_version", _COPY_OF, _COPIED]),),
             )
             con.executemany(SET_META, kept.items())
             return
@@ -215,7 +222,7 @@ _MOST_HANDED_OUT = 64_000_000
 _FEW = 64
 
 
-class Contents:
+class HandedOut:
     """The bytes of notes that wait to be indexed, for workers on hosts without the vault."""
 
     def __init__(self, con: PostgresConnection, clock: Callable[[], float]) -> None:
@@ -239,7 +246,7 @@ class Contents:
         )
         return [(os.fsdecode(raw), sha) for raw, sha in found]
 
-    def hand_out(self, contents: Iterable[FileContent]) -> None:
+    def put(self, contents: Iterable[FileContent]) -> None:
         """Store the bytes of notes that still wait with this content. Raises CacheError."""
         rows = (
             {
@@ -285,7 +292,6 @@ def make_tables(con: PostgresConnection, meta: CacheMeta) -> None:
     """Create the schema of a new cache (inside the caller's transaction)."""
     con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
     build(con, meta)
-    con.execute("INSERT INTO vault_meta VALUES (?, ?)", (COPY_OF, secrets.token_hex(16)))
 
 
 class PostgresCache(CacheTables):
@@ -303,7 +309,7 @@ class PostgresCache(CacheTables):
         super().__init__(con, meta, clock)
         self._copy = copy
         self._seen = -1
-        self.contents = Contents(con, clock)
+        self.handed_out = HandedOut(con, clock)
         self.path = copy.cache.path
         self._graph = SqlGraph(copy.cache.con, self.edges, con)
         self._passages = SqlPassages(copy.cache.con, meta.dimension, con)

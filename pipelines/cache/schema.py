@@ -11,10 +11,6 @@ from pipelines.errors import CacheCorruptError, CacheError, CacheMissingError, M
 from pipelines.sqlite import Connection, Steps, corrupt, first, one, select, steps_of
 
 _OLDEST = 4
-COPY_OF = "copy_of"
-"""The key in `vault_meta` of what a cache in PostgreSQL is known by, and in its copies of what they are copies of."""
-COPIED = "copied"
-"""The key in a copy's `vault_meta` of the last change that it took in."""
 SET_META = "INSERT INTO vault_meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from pipelines.cache.cache import SqliteCache, add_vectors, add_words
-from pipelines.cache.schema import COPIED, COPY_OF, SET_META, CacheMeta, read_meta
+from pipelines.cache.schema import SET_META, CacheMeta, read_meta
 from pipelines.errors import MigrationError
 from pipelines.model import Place
 from pipelines.sqlite import Connection, first, one, select, transaction
@@ -47,7 +47,7 @@ _SINCE = ("dirty_since", "first_change", "last_change")
 _HELD = ("lease_token", "lease_until", "lease_owner", "next_attempt_at")
 _OWN = {
     "fact": (MIGRATION, VAULT.name, *(subject.name for subject in SUBJECTS if subject.is_momentary)),
-    "vault_meta": (MIGRATION, "schema_version", COPY_OF, COPIED),
+    "vault_meta": (MIGRATION, "schema_version"),
 }
 """By table, the keys of rows that each store has of its own: what is told anew, and what an index says of itself."""
 _COLUMNS = """

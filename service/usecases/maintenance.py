@@ -96,6 +96,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
 def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
     """Build each domain's next cache beside the current one and switch to it; return a line per domain."""
     resources.require_present()
+    resources.show_views()
     lines = []
     for domain in resources.domains():
         old = resources.state().cache_path(domain.slug)
@@ -524,10 +525,10 @@ def _stop(what: str) -> str:
 def _how_to_switch(resources: Resources, to: str, names: Sequence[str]) -> list[str]:
     folder, store = resources.place.state, resources.store
     if isinstance(store, PostgresPlace):
-        schemas = ", ".join(f'"{store.schema(name)}"' for name in names)
+        schemas = ", ".join(f'"{store.schema(name)}"' for name in (*names, "views", "views_all"))
         return [
             f"Remove the setting `store` (EVERINDEX_STORE), and start Everindex again: it uses {folder}.",
-            f"PostgreSQL was only read. When it works: DROP SCHEMA {schemas} CASCADE;",
+            f"PostgreSQL was only read. When it works: DROP SCHEMA IF EXISTS {schemas} CASCADE;",
             f"The copies in {store.folder} are not needed any more.",
         ]
     from pipelines.postgres import without_password  # noqa: PLC0415 - its library is not always installed

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.cache.postgres import PostgresCache
-from pipelines.errors import CacheError, StateError, StorageUnavailableError
+from pipelines.errors import CacheError, StorageUnavailableError
 from pipelines.indexing.ingest import index_words
-from pipelines.model import PostgresPlace
 from pipelines.postgres import PostgresConnection, translated
 from pipelines.search.bm25 import WordPostings
 from pipelines.search.vectors import QuantizedVectors
-from pipelines.state.state import State
 from tests.pipelines.conftest import House, as_read
 from tests.postgres import postgres_server
 
@@ -162,6 +160,12 @@ def test_a_server_that_is_not_there_is_said_without_its_password():
     assert "secret" not in str(caught.value)
 
 
+def test_the_address_demands_tls_as_libpq_reads_it(postgres):
+    # The tests' server has none. Who demands it sends no password to such a server.
+    with pytest.raises(StorageUnavailableError, match="does not support SSL"):
+        PostgresConnection(f"{postgres.address}?sslmode=verify-full&sslrootcert=system", "cache").has_schema()
+
+
 def test_what_a_process_holds_in_memory_follows_its_copy(far):
     vectors, words = QuantizedVectors(far.cache.meta.dimension), WordPostings()
     for text in ("Compost for the tomato.", "# Bread\n\nFlour and yeast.", "Compost again."):
@@ -188,14 +192,6 @@ def test_threads_share_a_few_connections(postgres):
         assert made[0].in_transaction
         assert not made[3].in_transaction
     assert made[0].execute(sql).fetchone()[0] <= before + 3
-
-
-def test_a_role_without_the_right_to_create_schemas_is_told_so(postgres, tmp_path):
-    owner = PostgresConnection(postgres.address, "public")
-    owner.execute("CREATE ROLE guest LOGIN")
-    owner.close()
-    with pytest.raises(StateError, match=r"permission denied .* grant it the right"):
-        State(PostgresPlace(tmp_path, postgres.address.replace("everindex@", "guest@"), "guests"))
 
 
 def test_a_name_that_postgresql_would_cut_is_refused():

@@ -20,6 +20,7 @@ from pipelines.state.state import (
     SUBJECTS,
     TAGGED,
     TAGGING_BEGAN,
+    VAULT,
     WATCHER,
     WRITTEN,
     Clocks,
@@ -30,6 +31,7 @@ from pipelines.state.state import (
     RefusedMessages,
     ReviewState,
     State,
+    VaultFacts,
     WatcherFacts,
     WrittenFacts,
 )
@@ -98,6 +100,7 @@ VALUES: list[tuple[Any, Any]] = [
     (REHASHED, "a.md"),
     (MEMORY, {"vault": (40, 2)}),
     (WRITTEN, WrittenFacts("In/a.md", ("5e8f", "07ab"))),
+    (VAULT, VaultFacts("0a1b2c", "all: {}", None)),
 ]
 
 

@@ -40,8 +40,8 @@ def hand_out(resources: Resources) -> None:
     for domain in resources.domains():
         cache = resources.cache(domain)
         if isinstance(cache, PostgresCache):
-            wanted = cache.contents.wanted(_AT_ONCE)
-            cache.contents.hand_out(_read(resources, wanted))
+            wanted = cache.handed_out.wanted(_AT_ONCE)
+            cache.handed_out.put(_read(resources, wanted))
 
 
 def _read(resources: Resources, wanted: list[tuple[str, str]]) -> list[FileContent]:
@@ -102,7 +102,7 @@ def _help(resources: Resources, domain: Domain, parser: ApartParser, *, only_vec
         return done
     if is_paused(resources, domain.slug):
         return done
-    ingest = replace(resources.ingest(domain, cache), apart=True, content=cache.contents.read)
+    ingest = replace(resources.ingest(domain, cache), apart=True, content=cache.handed_out.read)
     if reason := split_otherwise(cache.meta.pipeline, ingest):
         raise ConfigurationError(f"{domain.slug}: {reason}; this host needs the same version and settings")
     if not only_vectors:
