@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,13 +36,39 @@ from tests.whole.conftest import wait_for
 
 _NETWORK = "10.213.7"
 _SERVER = f"{_NETWORK}.1"
-_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-# By host: what runs on it, and how wrong its clock is. The last worker makes vectors alone.
-HOSTS: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
-    "desk": ({"watcher": ("watch",), "worker": ("work",), "page": ("serve",)}, ""),
-    "east": ({"helper": ("work",)}, "-1h"),
-    "west": ({"embedder": ("work", "--only", "vectors")}, "+1h"),
-    "door": ({"query": ("serve",)}, "+1h"),
+# A library that, loaded first, makes the wall clock wrong by so many seconds. (libfaketime also breaks `time.sleep`.)
+_WRONG_CLOCK = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long wrong(void) { const char *by = getenv("WRONG_BY"); return by ? atol(by) : 0; }
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += wrong();
+    return failed;
+}
+int gettimeofday(struct timeval *now, void *zone) {
+    struct timespec exact;
+    int failed = clock_gettime(CLOCK_REALTIME, &exact);
+    now->tv_sec = exact.tv_sec, now->tv_usec = exact.tv_nsec / 1000;
+    return failed;
+}
+time_t time(time_t *said) {
+    struct timespec exact;
+    clock_gettime(CLOCK_REALTIME, &exact);
+    if (said) *said = exact.tv_sec;
+    return exact.tv_sec;
+}
+"""
+# By host: what runs on it, and by how many seconds its clock is wrong. The last worker makes vectors alone.
+HOSTS: dict[str, tuple[dict[str, tuple[str, ...]], int]] = {
+    "desk": ({"watcher": ("watch",), "worker": ("work",), "page": ("serve",)}, 0),
+    "east": ({"helper": ("work",)}, -3600),
+    "west": ({"embedder": ("work", "--only", "vectors")}, 3600),
+    "door": ({"query": ("serve",)}, 3600),
 }
 _BULK, _EDITS = 150, (2, 9)
 # Longer than a process may be silent before its leases are freed.
@@ -111,6 +138,10 @@ class Hosts(Trio):
         self._named = {process: host for host, (own, _) in HOSTS.items() for process in own}
         self._logs |= dict.fromkeys(self._named, base)
         self._client = httpx.Client(trust_env=False, timeout=10)
+        self._clock = base / "wrong_clock.so"
+        if compiler := shutil.which("cc"):
+            command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(self._clock)]
+            subprocess.run(command, input=_WRONG_CLOCK, text=True, check=True)
 
     def begin(self, name: str) -> None:
         host = self._named[name]
