@@ -155,12 +155,8 @@ class Hosts(Trio):
             at = f"{self.hosts[host].address}:{self.port}"
             command += ["--host", "0.0.0.0", "--allow-host", at]  # noqa: S104 - in its namespace
         environment = dict(self.environment)
-        if wrong and _FAKETIME.exists():
-            environment |= {
-                "LD_PRELOAD": str(_FAKETIME),
-                "FAKETIME": wrong,
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
+        if wrong and self._clock.exists():
+            environment |= {"LD_PRELOAD": str(self._clock), "WRONG_BY": str(wrong)}
         with self.log_path(name).open("ab") as log:
             process = subprocess.Popen(
                 [*self.hosts[host].entering, sys.executable, "-m", "service.cli", *command],
