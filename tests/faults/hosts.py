@@ -28,6 +28,7 @@ import psycopg
 from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CacheError
 from tests.faults.kills import SOME_DOCUMENTS, Editor
+from tests.faults.outages import take_all_space
 from tests.faults.processes import Found, Trio
 from tests.faults.stage import picture
 from tests.postgres import PostgresServer, postgres_server
@@ -71,6 +72,7 @@ HOSTS: dict[str, tuple[dict[str, tuple[str, ...]], int]] = {
     "door": ({"query": ("serve",)}, 3600),
 }
 _BULK, _EDITS = 150, (2, 9)
+_DISK_MB = 300
 # Longer than a process may be silent before its leases are freed.
 _LONG, _SHORT = 40.0, 6.0
 _PATIENCE = 150.0
@@ -302,7 +304,9 @@ def rounds(chance: random.Random, folder: Path) -> Iterator[dict[str, float]]:
 
 def _rounds(chance: random.Random, folder: Path) -> Iterator[dict[str, float]]:
     with ExitStack() as stack:
-        server = stack.enter_context(postgres_server(_SERVER))
+        server = stack.enter_context(
+            postgres_server(_SERVER, _small_disk(), options=["max_wal_size=64MB", "min_wal_size=32MB"])
+        )
         hosts = Hosts(folder / "hosts", build_tiny_model(folder), server)
         editor = Editor(hosts.root, chance, SOME_DOCUMENTS)
         for _ in range(40):
@@ -351,7 +355,26 @@ def _faults(
         "kills": (partial(hosts.kill, host), partial(hosts.begin_all, host)),
         "freezes": (partial(hosts.signal, host, signal.SIGSTOP), partial(hosts.signal, host, signal.SIGCONT)),
         "server_kills": (server.kill, server.start),
+        "disk_fulls": (partial(_fill_disk, server), partial(_empty_disk, server)),
     }
+
+
+def _small_disk() -> Path:
+    """Mount a disk in our namespace where the server's user may enter."""
+    disk = Path("/mnt")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m,mode=755", "tmpfs", disk], check=True)
+    return disk
+
+
+def _fill_disk(server: PostgresServer) -> None:
+    take_all_space(server.data.parent / "filler")
+
+
+def _empty_disk(server: PostgresServer) -> None:
+    """Free the disk, and start the server as an init system does: it ends when its journal finds no space."""
+    (server.data.parent / "filler").unlink()
+    if not server.is_running:
+        server.start()
 
 
 def _write_many(root: Path, number: int) -> None:
