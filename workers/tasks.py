@@ -295,9 +295,11 @@ def _has_cache(resources: Resources, domain: Domain) -> bool:
 def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
     """Index notes that are parsed apart, for about a second, and hint at the next ones, other domains first."""
     domain = resources.registry().get(slug)
-    if domain is None or not tasks.parser.busy.acquire(blocking=False):
-        return  # the running one hints at the next
+    if domain is None:
+        return
     cache, touched = resources.cache(domain), 0
+    if not tasks.parser.busy.acquire(blocking=False):
+        return  # the running one hints at the next
     try:
         with (
             job(task, slug) as doing,
@@ -320,9 +322,11 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
 def _embed_remotely(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
     """Have endpoints embed a domain's pending texts for about a second, and hint at the next, other domains first."""
     domain = resources.registry().get(slug)
-    if domain is None or not tasks.remote.busy.acquire(blocking=False):
-        return  # the running one hints at the next
+    if domain is None:
+        return
     cache, touched = resources.cache(domain), 0
+    if not tasks.remote.busy.acquire(blocking=False):
+        return  # the running one hints at the next
     try:
         with job(task, slug) as doing, ingesting(resources, domain, cache) as ingest:
             require_running(resources, slug)

@@ -57,6 +57,23 @@ def test_a_note_that_cannot_be_written_down_now_is_left_to_the_sweep(resources, 
     assert resources.cache(domain).counts().notes == 1
 
 
+def test_a_job_that_could_not_open_the_index_prevents_no_later_one(resources, queue, monkeypatch):
+    tasks = make_tasks(queue, resources)
+    (domain,) = resources.domains()
+    (resources.root / "heavy.md").write_text("[" * 20_000)
+
+    def unavailable(_):
+        raise StorageUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resources, "cache", unavailable)
+        tasks.index_apart(domain.slug)
+        work(queue)
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    assert resources.cache(domain).counts().notes == 1
+
+
 def test_a_note_that_is_parsed_for_long_is_a_problem_until_that_ends(resources):
     problems = resources.problems()
     with reports_of_parsing(problems) as said:
