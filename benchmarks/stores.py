@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import psycopg
 from rich.console import Console
 from rich.table import Table
 
@@ -149,8 +150,12 @@ def measure(
         _wait_until_settled(service)
         answers = _answers(service, questions)
         figures |= _in_use(service)
+        figures["files, MB"] = sum(file.stat().st_size for file in service.state.rglob("*.db*")) / 1e6
         if server:
             figures["memory of PostgreSQL, MB"] = _memory_of(psutil.Process(server.process.pid))
+            with psycopg.connect(server.address) as con:
+                (size,) = con.execute("SELECT pg_database_size(current_database())").fetchone() or (0,)
+            figures["database, MB"] = size / 1e6
         return figures, answers
 
 
