@@ -108,7 +108,9 @@ def test_few_vectors_are_read_from_the_file(resources):
 
 def test_vectors_beyond_the_memory_for_them_are_read_from_the_file(resources, monkeypatch):
     monkeypatch.setattr("service.usecases.memory._FEWEST", 1)
-    cache = index(resources, NOTES)
+    index(resources, NOTES)
+    (domain,) = resources.domains()
+    cache = resources.reader(domain)
     size = cache.search.count_vectors() * cache.meta.dimension
     memory = InMemory(most_bytes=size)
     memory.follow([cache])
