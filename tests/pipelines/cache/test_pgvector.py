@@ -105,6 +105,7 @@ def test_only_some_passages_can_be_asked_whatever_the_index(many, kind, monkeypa
     table = filled(many)
     table.keep(kind, None)
     some = range(1, len(MANY), 50)
+    most = sorted({*range(1, len(MANY) + 1)} - {*some})
     for few in (pgvector._FEW, 1):  # found among them exactly, and by the index as far as that goes
         monkeypatch.setattr(pgvector, "_FEW", few)
         for question in QUESTIONS[:10]:
@@ -113,6 +114,10 @@ def test_only_some_passages_can_be_asked_whatever_the_index(many, kind, monkeypa
             assert len(found) == 20
             if few > 1 or kind == "exact":
                 assert found[:10] == nearest_of(question, 10, some)
+            assert (
+                table.nearest(question, 20, most)
+                == [one for one in table.nearest(question, 40) if one not in some][:20]
+            )
         assert len(table.nearest(QUESTIONS[0], 100, some)) == len(some)
         assert table.nearest(QUESTIONS[0], 10, []) == []
 
