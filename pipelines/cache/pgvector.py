@@ -54,6 +54,7 @@ _LACKING = (
 _INDEXES = (
     "SELECT quote_ident(relname), indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid"
     " WHERE indrelid = to_regclass('vault_embedding') AND NOT indisprimary"
+    " AND starts_with(CAST(relname AS TEXT), 'vault_embedding_')"
 )
 _SETTINGS = (
     "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {};"
@@ -95,7 +96,7 @@ class VectorTable:
         self._dimension = dimension
         self._home = "public"  # the schema of the extension
         self.is_complete = False
-        """Whether all vectors that this host's copy of the cache has are there."""
+        """Whether it can be asked: it has the vectors that this host's copy of the cache has."""
         self._followed: int | None = None
         self._after: int | None = 0
         """Up to which passage the table was compared with the cache; None: with all."""
@@ -111,12 +112,12 @@ class VectorTable:
         """Add some of the vectors that the table lacks, unless another process does so at the moment."""
         try:
             self.is_complete = self._follow(cache)
-        except (
-            CacheError
-        ):  # the server is unavailable, which others report, or the table is gone: `keep` makes it
+        except CacheError:
+            # The server is unavailable, which others report, or the table is gone, and `keep` makes it again.
             self.is_complete, self._followed = False, None
 
     def _follow(self, cache: SqliteCache) -> bool:
+        """Add some vectors; say whether none lacks, or only those that came just now."""
         last, changed = cache.search.chunk_changes(self._followed)
         if changed is None:
             self._after, self._changed = 0, set()
@@ -137,13 +138,12 @@ class VectorTable:
             if self._after is None
             else self._add(con, "c.id > ?", self._after)
         )
-        if added is None or len(added) == _AT_ONCE:
-            self._after = added[-1] if added and self._after is not None else self._after
-            return False
         if self._after is None:
-            self._changed.clear()
-        self._after = None
-        return not self._changed
+            if added is not None and len(added) < _AT_ONCE:
+                self._changed.clear()
+        elif added is not None:
+            self._after = added[-1] if len(added) == _AT_ONCE else None
+        return self._after is None
 
     def _is_made(self, con: PostgresConnection) -> bool:
         self._home, _, is_made = first(con, _EXTENSION) or (self._home, "", False)
@@ -243,6 +243,7 @@ class VectorTable:
         with con.alone("index") as is_mine:
             if not is_mine:
                 return None
+            there = dict(select(con, _INDEXES))  # another process may have built it meanwhile
             self._build(con, there, index, again=has_grown)
             self._kept = followed
             return built._replace(recall=self._recall(con))
