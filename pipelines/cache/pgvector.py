@@ -61,7 +61,7 @@ _SETTINGS = (
     " SET LOCAL ivfflat.iterative_scan = relaxed_order; SET LOCAL ivfflat.probes = {};"
 )
 _AMONG = "WHERE chunk_id = ANY(CAST(?2 AS BIGINT[]))"
-_FEWEST_VISITED, _MOST_VISITED = 100, 1_000  # entries of HNSW
+_FEWEST_VISITED, _MOST_VISITED = 200, 1_000  # entries of HNSW
 _PROBES = 10  # lists of IVFFlat
 
 
