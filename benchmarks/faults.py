@@ -108,7 +108,7 @@ CHECKS: dict[str, tuple[str, Check]] = {
     "writes": ("write faults at every Nth I/O", lambda chance, _: disk.write_faults(chance)),
     "reviews": ("a person and the service write one review queue", reviews.races),
     "disk": ("disk full, then freed", outages.disk_full),
-    "hosts": ("hosts cut off, killed and frozen, PostgreSQL kill -9", hosts.rounds),
+    "hosts": ("hosts cut off, killed and frozen, PostgreSQL kill -9, its disk full", hosts.rounds),
 }
 
 

@@ -301,6 +301,10 @@ class OtherVaultError(BackupError):
     """The backup belongs to another vault."""
 
 
+class MigrationError(EverindexError):
+    """A vault cannot be migrated to another store; the store that it is in was only read."""
+
+
 class TaxonomyError(ConfigurationError):
     """A `_taxonomy.md` is invalid; the message names file, line and reason, one error per line."""
 

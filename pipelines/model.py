@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, get_args
 
@@ -599,7 +599,7 @@ class PostgresPlace:
         whole = f"{self.vault}_{name}"
         if len(whole.encode()) <= LONGEST_SCHEMA:
             return whole
-        return f"{self.vault[:20]}_{blake2b(name.encode(), digest_size=16).hexdigest()}"
+        return f"{self.vault[:20]}_{sha256(name.encode()).hexdigest()[:32]}"  # `views.sql` computes it, too
 
 
 class VectorIndex(NamedTuple):

@@ -20,6 +20,7 @@ from pipelines.errors import (
     CacheCorruptError,
     CacheMissingError,
     ConfigurationError,
+    StateError,
     StorageUnavailableError,
 )
 from pipelines.model import LONGEST_SCHEMA
@@ -28,7 +29,6 @@ from pipelines.model import LONGEST_SCHEMA
 # what only SQLite says: which index it is to use, and LIKE for letters of either case.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
 _SECONDS = 5
-_AGAIN_SECONDS = 2.0
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -128,13 +128,15 @@ class _Pool:
         con.close()
 
     def _connect_again(self) -> _Raw:
-        """Connect, unless that failed just now: a server that does not answer would keep every question waiting."""
+        """Connect, unless that was just waited for in vain: every question would wait for a server that is silent."""
         if self._failed and time.monotonic() < self._failed[1]:
             raise psycopg.OperationalError(self._failed[0])
+        began = time.monotonic()
         try:
             con = self._connect()
         except psycopg.Error as error:
-            self._failed = str(error), time.monotonic() + _AGAIN_SECONDS
+            now = time.monotonic()
+            self._failed = str(error), now + (now - began)  # a refusal takes no time, and silence seconds
             raise
         self._failed = None
         return con
@@ -212,7 +214,7 @@ class PostgresConnection:
     @property
     def filename(self) -> str:
         """The name that messages use: the address without its password, and the schema."""
-        return f"{_without_password(self._address)}#{self.schema}"
+        return f"{without_password(self._address)}#{self.schema}"
 
     def close(self) -> None:
         """Do nothing: what it used is free for others."""
@@ -279,13 +281,20 @@ class PostgresConnection:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged."""
+        """Raise StorageUnavailableError for a server that fails, CacheCorruptError for a schema that is damaged.
+
+        StateError, if the role may not do this.
+        """
         try:
             yield
         except _DAMAGE as error:
             raise CacheCorruptError(
                 f"{self.filename} is damaged ({_said(error)}); `everindex index --rebuild` builds a new cache beside"
                 " it"
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StateError(
+                f"{self.filename}: {_said(error)}; grant its role that right, or use another role"
             ) from error
         except psycopg.Error as error:
             if not isinstance(error, _UNAVAILABLE) and (error.sqlstate or "")[:2] not in _PASSING:
@@ -377,6 +386,21 @@ class PostgresConnection:
             con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
             psycopg.Cursor(con).execute(cast("Any", _FUNCTIONS + tables))
 
+    def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Run statements in which `{name}` is a schema's quoted name or a quoted text.
+
+        Raises StateError if the server refuses one.
+        """
+        quoted = {
+            **{name: names.Identifier(schema) for name, schema in schemas.items()},
+            **{name: names.Literal(text) for name, text in texts.items()},
+        }
+        try:
+            with self._taken() as con:
+                psycopg.Cursor(con).execute(names.SQL(cast("Any", script)).format(**quoted))
+        except psycopg.ProgrammingError as error:
+            raise StateError(f"{self.filename} refuses a statement: {_said(error)}") from error
+
 
 class _Numbers(NumericLoader):
     """Loads sums as the whole numbers that they are."""
@@ -392,7 +416,8 @@ def missing(schema: str) -> CacheMissingError:
     return CacheMissingError(f"{schema} does not exist yet; `everindex up` or `everindex index` creates it")
 
 
-def _without_password(address: str) -> str:
+def without_password(address: str) -> str:
+    """Return an address with asterisks for its password."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(r"password=\S+", "password=***", address))
 
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,9 +29,10 @@ def programs() -> Path:
 class PostgresServer:
     """A server that can be killed and started again; its data stays."""
 
-    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+    def __init__(self, folder: Path, host: str = "127.0.0.1", options: Sequence[str] = ()) -> None:
         self.programs = programs()
         self.host = host
+        self._options = options
         self.port = free_port()
         self.data = folder / "data"
         self.owner = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
@@ -62,7 +63,7 @@ class PostgresServer:
     def start(self) -> None:
         options = (f"listen_addresses={self.host}", "unix_socket_directories=", "max_connections=200")
         command = [self.programs / "postgres", "-D", self.data, "-p", str(self.port)]
-        for option in options:
+        for option in (*options, *self._options):
             command += ["-c", option]
         self.log = (self.data.parent / "log").open("ab")
         self.process = subprocess.Popen(command, cwd="/", stdout=self.log, stderr=self.log, **self.owner)
@@ -75,22 +76,29 @@ class PostgresServer:
             assert time.monotonic() < deadline, (self.data.parent / "log").read_text()
             time.sleep(0.05)
 
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
     def kill(self) -> None:
         """End it as a power cut does: all of its processes at once."""
-        whole = psutil.Process(self.process.pid)
-        for one in (whole, *whole.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                one.kill()
+        with suppress(psutil.NoSuchProcess):  # it ended by itself
+            whole = psutil.Process(self.process.pid)
+            for one in (*whole.children(recursive=True), whole):
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
         self.process.wait(30)
         self.log.close()
 
 
 @contextmanager
-def postgres_server(host: str = "127.0.0.1") -> Iterator[PostgresServer]:
+def postgres_server(
+    host: str = "127.0.0.1", disk: Path | None = None, options: Sequence[str] = ()
+) -> Iterator[PostgresServer]:
     # Not below pytest's own folders, which others may not enter.
-    folder = Path(tempfile.mkdtemp(prefix="everindex-pg"))
+    folder = Path(tempfile.mkdtemp(prefix="everindex-pg", dir=disk))
     folder.chmod(0o700)
-    server = PostgresServer(folder, host)
+    server = PostgresServer(folder, host, options)
     try:
         yield server
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import secrets
 import shlex
 import shutil
 import stat
@@ -23,6 +24,7 @@ from pydantic import AliasChoices
 
 from pipelines.errors import ConfigurationError
 from pipelines.vault.identity import DOT_FOLDER, ID_FILE
+from queue_config.secrets import QUEUE_KEY, TOKEN, read_secret
 from queue_config.settings import Settings
 from service.cli.main import app
 from service.runtime import systemd
@@ -30,9 +32,13 @@ from service.runtime import systemd
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
 PORT = str(Settings.model_fields["port"].default)
-# Read by the programs that we use: redis-cli, and the hub that models could come from.
+# Read by the programs that we use: PostgreSQL, redis-cli, Caddy, and the hub that models could come from.
 NOT_OURS = {
+    "POSTGRES_DB",
+    "POSTGRES_PASSWORD",
+    "POSTGRES_USER",
     "REDISCLI_AUTH",
+    "SITE",
     "HF_HUB_OFFLINE",
     "PATH",
     "PYTHONUNBUFFERED",
@@ -68,9 +74,17 @@ def parse_command(words):
 # Compose
 
 
+COMPOSE = ("compose.yaml", "compose.postgres.yaml")
+
+
+@pytest.fixture(scope="module", params=COMPOSE)
+def compose(request):
+    return yaml.safe_load((DEPLOY / request.param).read_text())
+
+
 @pytest.fixture(scope="module")
-def compose():
-    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+def past_one_machine():
+    return yaml.safe_load((DEPLOY / "compose.postgres.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +93,7 @@ def ours(compose):
 
 
 def test_compose_runs_commands_that_exist(ours):
-    assert ours.keys() == {"watcher", "worker", "query"}
+    assert {"watcher", "worker"} < ours.keys()
     for one in ours.values():
         parse_command(one["command"])
 
@@ -89,38 +103,95 @@ def test_compose_sets_only_variables_that_are_read(compose):
         assert set(one["environment"]) <= {*settings_names(), *NOT_OURS}
 
 
-def test_compose_publishes_the_query_workers_port_on_this_machine_alone(compose):
-    published = {name: one["ports"] for name, one in compose["services"].items() if "ports" in one}
-    assert published == {"query": [f"127.0.0.1:{PORT}:{PORT}"]}
+def published(compose):
+    return {name: one["ports"] for name, one in compose["services"].items() if "ports" in one}
 
 
-def test_only_the_worker_may_write_notes(ours):
-    writers = {name for name, one in ours.items() if any(v.endswith(":/vault") for v in one["volumes"])}
-    assert writers == {"worker"}
-    for one in ours.values():
-        assert any(v.endswith((":/vault", ":/vault:ro")) for v in one["volumes"])
-        assert "state:/state" in one["volumes"]
+def test_compose_publishes_the_query_workers_port_on_this_machine_alone():
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    assert published(compose) == {"query": [f"127.0.0.1:{PORT}:{PORT}"]}
+
+
+def test_past_one_machine_nothing_but_tls_is_published(past_one_machine):
+    assert published(past_one_machine) == {"caddy": ["443:8443"]}
+
+
+def test_only_the_worker_beside_the_notes_may_write_them(ours):
+    mounted = {name: {v[v.index(":/") + 1 :] for v in one.get("volumes", ())} for name, one in ours.items()}
+    assert [name for name, volumes in mounted.items() if "/vault" in volumes] == ["worker"]
+    beside = {name: volumes for name, volumes in mounted.items() if volumes}
+    assert {"watcher", "worker"} <= beside.keys()
+    for volumes in beside.values():
+        assert volumes in ({"/vault", "/state"}, {"/vault:ro", "/state"})
+
+
+def test_workers_and_query_workers_run_without_the_notes(past_one_machine):
+    services = past_one_machine["services"]
+    without = {name for name, one in services.items() if one["image"] == "everindex" and "volumes" not in one}
+    assert without == {"helper", "query-1", "query-2"}
+    assert services["helper"]["deploy"] == {"replicas": 2}
 
 
 def test_the_worker_is_healthy_when_the_vault_has_its_id_and_the_others_wait_for_that(ours):
     assert ours["worker"]["healthcheck"]["test"][-1] == f"/vault/{DOT_FOLDER}/{ID_FILE}"
-    for name in ("watcher", "query"):
+    for name in ours.keys() - {"worker"}:
         assert ours[name]["depends_on"]["worker"] == {"condition": "service_healthy"}
 
 
 def test_no_container_is_root_or_may_become_it(compose):
-    for one in compose["services"].values():
+    for name, one in compose["services"].items():
         assert one["user"].split(":")[0] not in ("0", "root")
         assert one["cap_drop"] == ["ALL"]
+        assert one.get("cap_add", []) == (["NET_BIND_SERVICE"] if name == "caddy" else [])
         assert "no-new-privileges:true" in one["security_opt"]
         assert "privileged" not in one
 
 
+def test_past_one_machine_no_container_writes_its_own_files(past_one_machine):
+    assert [name for name, one in past_one_machine["services"].items() if not one.get("read_only")] == []
+
+
 def test_no_secret_is_in_a_command(compose):
     for one in compose["services"].values():
-        assert not re.search(r"(?<!\$)\$\{?\w*(PASSWORD|KEY)", str(one["command"]))
+        said = f"{one['command']}{one.get('entrypoint')}" if "command" in one else str(one.get("entrypoint"))
+        assert not re.search(r"(?<!\$)\$\{?\w*(PASSWORD|KEY)", said)
     assert "appendonly yes" in compose["services"]["redis"]["command"][-1]
     assert "requirepass" in compose["services"]["redis"]["command"][-1]
+
+
+def test_every_host_gets_the_same_secrets_for_its_user_alone(past_one_machine, tmp_path):
+    services = past_one_machine["services"]
+    for one in services.values():
+        assert set(one.get("secrets", ())) <= past_one_machine["secrets"].keys()
+    (tmp_path / "secrets").mkdir()
+    values = {"token": secrets.token_urlsafe(32), "queue.key": secrets.token_hex(32)}
+    for name, value in values.items():
+        (tmp_path / "secrets" / name).write_text(f"{value}\n")
+    entrypoint = [
+        part.replace("$$", "$").replace("/run", str(tmp_path)).replace("/state", f"{tmp_path}/state")
+        for part in services["query-1"]["entrypoint"]
+    ]
+    (tmp_path / "state").mkdir()
+    for _ in range(2):  # a container may start again
+        done = subprocess.run([*entrypoint, "echo", "a b"], capture_output=True, text=True, check=True)
+    assert done.stdout == "a b\n"
+    found = {one.name: read_secret(tmp_path / "state" / "everindex", one) for one in (TOKEN, QUEUE_KEY)}
+    assert found == values
+    (tmp_path / "secrets" / "queue.key").unlink()
+    without = subprocess.run([*entrypoint, "echo", "started"], capture_output=True, text=True, check=False)
+    assert without.stdout == ""
+
+
+def test_caddy_asks_the_query_workers_by_the_name_that_they_serve(past_one_machine):
+    said = (DEPLOY / "Caddyfile").read_text()
+    asked = re.findall(r"([\w-]+):(\d+)", re.search(r"reverse_proxy (.*)\{", said)[1])
+    services = past_one_machine["services"]
+    assert asked == [(name, PORT) for name in services if name.startswith("query-")]
+    for name, _ in asked:
+        assert services[name]["command"][-2] == "--allow-host"
+        assert services[name]["command"][-1].startswith("${SITE:")
+    for name in re.findall(r"/run/secrets/(\w+)", said):
+        assert name in services["caddy"]["secrets"]
 
 
 def test_redis_takes_its_configuration_as_compose_gives_it(compose, tmp_path):
@@ -158,7 +229,7 @@ def test_redis_takes_its_configuration_as_compose_gives_it(compose, tmp_path):
 
 
 def test_the_example_environment_has_each_variable_of_compose_and_no_other():
-    used = set(re.findall(r"(?<!\$)\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
+    used = {name for file in COMPOSE for name in re.findall(r"(?<!\$)\$\{(\w+)", (DEPLOY / file).read_text())}
     given_ = set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
     assert used == given_
 
@@ -223,8 +294,8 @@ def locked():
 
 def test_every_dependency_is_locked_to_a_version_that_the_project_allows(locked):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    readers = [*project["optional-dependencies"]["documents"], *project["optional-dependencies"]["code"]]
-    for text in [*project["dependencies"], *readers]:
+    extras = project["optional-dependencies"]
+    for text in [*project["dependencies"], *extras["documents"], *extras["code"], *extras["postgres"]]:
         wanted = Requirement(text)
         line = locked[wanted.name.lower()]
         version = re.match(r"\S+==(\S+)", line)[1]

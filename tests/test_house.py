@@ -49,7 +49,7 @@ PRINTING = {
 
 STORES = (
     *("pipelines.cache.", "pipelines.state.", "pipelines.postgres", "pipelines.sqlite"),
-    "pipelines.maintenance.databases",
+    *("pipelines.maintenance.databases", "pipelines.maintenance.stores"),
     "queue_config.queue",  # executes tasks
 )
 """Where SQL lives."""

@@ -179,6 +179,7 @@ HOMES = {
     "apsw": (
         "pipelines.cache",
         "pipelines.maintenance.databases",
+        "pipelines.maintenance.stores",
         "pipelines.sqlite",
         "pipelines.state",
     ),

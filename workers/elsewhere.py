@@ -24,6 +24,7 @@ from queue_config.logs import Trouble
 from workers.heartbeat import heartbeat, lives
 from workers.jobs import is_paused
 from workers.resources import Resources
+from workers.tasks import ingesting, release_broken_off
 
 _POLL_SECONDS = 0.5
 _AT_ONCE = 32
@@ -65,7 +66,9 @@ def run_helper(resources: Resources, *, only_vectors: bool) -> None:
     log.info("helper started", vault=str(resources.root), only_vectors=only_vectors)
     trouble = Trouble("the store cannot be used; this worker waits for it")
     parser = ApartParser()
-    _free_those_of_the_dead(resources)
+    for _, cache in _caches(resources):
+        # What died on this host: another one waits until it has been silent for long enough.
+        cache.leases.free_those_of_the_dead(resources.is_at_work)
     with heartbeat(resources.store, "embedder" if only_vectors else "helper", version("everindex")):
         pause = 0.0
         while not stopped.wait(pause):
@@ -74,9 +77,8 @@ def run_helper(resources: Resources, *, only_vectors: bool) -> None:
                 if resources.present():
                     log.warning("the vault is here now; this worker ends, and its next start is beside it")
                     raise SystemExit(_VAULT_IS_HERE)
-                for domain in resources.domains():
-                    if _help(resources, domain, parser, only_vectors=only_vectors).touched:
-                        pause = 0.0
+                if _help(resources, parser, only_vectors=only_vectors):
+                    pause = 0.0
                 trouble.over()
             except (EverindexError, OSError) as error:
                 trouble.met(str(error))
@@ -86,30 +88,42 @@ def run_helper(resources: Resources, *, only_vectors: bool) -> None:
     log.info("helper stopped")
 
 
-def _free_those_of_the_dead(resources: Resources) -> None:
-    """Free what died on this host: another one waits until it has been silent for long enough."""
+def _caches(resources: Resources) -> list[tuple[Domain, PostgresCache]]:
+    """Return the domains with their caches; without those that the worker beside the vault is about to make."""
+    found = []
     for domain in resources.domains():
         with suppress(CacheMissingError):
-            resources.stored(domain).leases.free_those_of_the_dead(resources.is_at_work)
+            found.append((domain, resources.stored(domain)))
+    return found
 
 
-def _help(resources: Resources, domain: Domain, parser: ApartParser, *, only_vectors: bool) -> Outcome:
+def _help(resources: Resources, parser: ApartParser, *, only_vectors: bool) -> int:
+    """Index a few notes of each domain; return how many."""
+    caches = _caches(resources)
+    release_broken_off(resources, (cache for _, cache in caches))
+    return sum(
+        _help_domain(resources, domain, cache, parser, only_vectors=only_vectors).touched
+        for domain, cache in caches
+        if not is_paused(resources, domain.slug)
+    )
+
+
+def _help_domain(
+    resources: Resources, domain: Domain, cache: PostgresCache, parser: ApartParser, *, only_vectors: bool
+) -> Outcome:
     """Index a few of a domain's notes, words before vectors."""
     done = Outcome()
-    try:
-        cache = resources.stored(domain)
-    except CacheMissingError:  # the worker beside the vault is about to make it
-        return done
-    if is_paused(resources, domain.slug):
-        return done
-    ingest = replace(resources.ingest(domain, cache), apart=True, content=cache.handed_out.read)
-    if reason := split_otherwise(cache.meta.pipeline, ingest):
-        raise ConfigurationError(f"{domain.slug}: {reason}; this host needs the same version and settings")
-    if not only_vectors:
-        cache.leases.only_handed_out = True
-        done.add(index_words(cache, ingest))
-        done.add(index_apart(cache, ingest, parser))
-    if not done.touched and cache.meta.embeds and cache.leases.has_pending("vectors"):
-        resources.embedders.load(cache.meta.model)
-        done.add(embed_pending(cache, ingest))
+    with ingesting(resources, domain, cache) as beside_vault:
+        ingest = replace(beside_vault, content=cache.handed_out.read)
+        if reason := split_otherwise(cache.meta.pipeline, ingest):
+            raise ConfigurationError(
+                f"{domain.slug}: {reason}; this host needs the same version and settings"
+            )
+        if not only_vectors:
+            cache.leases.only_handed_out = True
+            done.add(index_words(cache, ingest))
+            done.add(index_apart(cache, ingest, parser))
+        if not done.touched and cache.meta.embeds and cache.leases.has_pending("vectors"):
+            resources.embedders.load(cache.meta.model)
+            done.add(embed_pending(cache, ingest))
     return done

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -57,6 +58,7 @@ from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import VAULT, State, VaultFacts, numbered_caches, state_exists
+from pipelines.state.views import ViewedDomain, show
 from pipelines.store import WritableCache
 from pipelines.vault import files
 from pipelines.vault.atomic import write_atomic
@@ -160,12 +162,16 @@ GOOD_DOMAINS_FILE = "domains.good.yaml"
 _NOT_ALLOWED = "model not allowed"
 RERANK = "rerank"
 """The kind of the problem that a domain's second model cannot be used."""
+VIEWS = "views"
+"""The kind of the problem that the SQL views are not as the domains say."""
 _AGAIN_SECONDS = 30.0
 _TOLD_SECONDS = 2.0
 
 
 def _place_in(address: str, root: Path, copies: Path) -> PostgresPlace:
-    """Return where PostgreSQL has the vault of a folder."""
+    """Return where PostgreSQL has the vault of a folder. Raises ConfigurationError without PostgreSQL's client."""
+    if find_spec("psycopg") is None:
+        raise ConfigurationError("the client of PostgreSQL is not installed; install everindex[postgres]")
     name = re.sub(r"[^a-z0-9]+", "_", root.name.lower()).strip("_") or "vault"
     return PostgresPlace(copies, address, name)
 
@@ -196,12 +202,10 @@ class Resources:
         self._languages: dict[str, Languages] | None = None
         self.store: Place = self.place.state
         if settings.store is not None:
-            # Apart from the indexes that a vault had in files before, which are no copies.
-            copies = self.place.state / "copies"
-            copies.mkdir(mode=0o700, exist_ok=True)
-            self.store = _place_in(settings.store.get_secret_value(), self.place.root, copies)
+            self.store = self.in_postgresql(settings.store.get_secret_value())
         self._told: tuple[float, VaultFacts] | None = None
         self.stores = Stores(self.store)
+        self._viewed: list[ViewedDomain] | None = None
         self.sandbox = Sandbox()
         self.embedders = Embedders(
             self.place.state,
@@ -214,6 +218,16 @@ class Resources:
         # By domain: the name of its second model, that model if it can be used, and until when that is believed.
         self._second: dict[str, tuple[str, SecondModel | None, float]] = {}
         self._unlogged = Trouble("the log by note cannot be written; notes are indexed without it")
+
+    def in_postgresql(self, address: str) -> PostgresPlace:
+        """Return where this vault is in the PostgreSQL at an address, whose copies on this host get a folder.
+
+        Raises ConfigurationError where the client of PostgreSQL is not installed.
+        """
+        # Apart from the indexes that a vault had in files before, which are no copies.
+        copies = self.place.state / "copies"
+        copies.mkdir(mode=0o700, exist_ok=True)
+        return _place_in(address, self.place.root, copies)
 
     # The vault
 
@@ -689,6 +703,37 @@ class Resources:
         A review queue quotes notes, so that the domain's own files are among them.
         """
         return cache.notes.private(self.privacy_rules(domain)).notes | frozenset(domain.configuration)
+
+    def show_views(self) -> None:
+        """Have the SQL views of a vault in PostgreSQL show the current domains, by what is private in them now.
+
+        What prevents it is a problem, and delays no note. Raises StateError, StorageUnavailableError.
+        """
+        if isinstance(self.store, Path):
+            return
+        viewed = [self._viewed_domain(domain) for domain in self.registry().domains]
+        if viewed == self._viewed:
+            return
+        self.state()  # where the views are made
+        try:
+            show(self.store, viewed)
+        except (StateError, StorageUnavailableError) as error:
+            self.problems().report(VIEWS, "", f"the SQL views do not show what changed: {error}")
+            return
+        self.problems().clear(VIEWS)
+        self._viewed = viewed
+
+    def _viewed_domain(self, domain: Domain) -> ViewedDomain:
+        privacy, folder, nested = self.privacy_rules(domain)
+        return ViewedDomain(
+            domain.slug,
+            privacy.llm,
+            list(privacy.tags),
+            list(privacy.folders),
+            folder,
+            list(nested),
+            list(domain.configuration),
+        )
 
     # Other caches
 

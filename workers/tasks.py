@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -116,6 +116,7 @@ def compare(resources: Resources, *, settle: bool = False, confirmed: bool = Fal
     """
     resources.require_present()
     started = time.monotonic()
+    resources.show_views()
     caches = resources.caches()
     reports = reconcile(
         resources.root,
@@ -248,7 +249,7 @@ def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Tas
     if domain is None:
         return
     cache = resources.cache(domain)
-    with job(task, slug) as doing, _ingest(resources, domain, cache) as ingest:
+    with job(task, slug) as doing, ingesting(resources, domain, cache) as ingest:
         require_running(resources, slug)
         doing.update(_slice(huey, tasks, resources, domain, cache, ingest))
         # Work that is not possible now is left to the sweep, because hints from here would repeat without a pause.
@@ -276,7 +277,7 @@ def _index_saves(
         cache = resources.cache(domain)
         if not cache.leases.has_pending("words", "saves"):
             continue
-        with _ingest(resources, domain, cache) as ingest:
+        with ingesting(resources, domain, cache) as ingest:
             outcome = index_saved(cache, ingest)
         saved.setdefault(domain.slug, []).extend(cache.ledger.saved_ms(outcome.paths))
         total.add(outcome)
@@ -300,7 +301,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
     try:
         with (
             job(task, slug) as doing,
-            _ingest(resources, domain, cache) as ingest,
+            ingesting(resources, domain, cache) as ingest,
             reports_of_parsing(resources.problems()) as said,
         ):
             require_running(resources, slug)
@@ -323,7 +324,7 @@ def _embed_remotely(huey: Queue, tasks: Tasks, resources: Resources, slug: str, 
         return  # the running one hints at the next
     cache, touched = resources.cache(domain), 0
     try:
-        with job(task, slug) as doing, _ingest(resources, domain, cache) as ingest:
+        with job(task, slug) as doing, ingesting(resources, domain, cache) as ingest:
             require_running(resources, slug)
             started, embedded = time.monotonic(), 0
             while time.monotonic() - started < SLICE_SECONDS:
@@ -425,8 +426,8 @@ def has_pending(cache: WritableCache) -> bool:
 
 
 @contextmanager
-def _ingest(resources: Resources, domain: Domain, cache: WritableCache) -> Iterator[Ingest]:
-    """Yield what indexing needs. If the disk fails, leases cannot be released here and are left to the sweep."""
+def ingesting(resources: Resources, domain: Domain, cache: WritableCache) -> Iterator[Ingest]:
+    """Yield what indexing needs. If the disk fails, leases cannot be released here: `release_broken_off` does."""
     ingest = replace(resources.ingest(domain, cache), apart=True)
     try:
         yield ingest
@@ -500,13 +501,21 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     if not resources.present():
         log.warning("the vault is not there; work waits", vault=str(resources.root))
         return
-    broken_off = frozenset(resources.broken_off)
+    resources.show_views()
+    caches = resources.caches()
+    release_broken_off(resources, caches.values())
     for domain in resources.domains():
-        cache = resources.cache(domain)
+        cache = caches[domain.slug]
         cache.leases.free_those_of_the_dead(resources.is_at_work)
-        cache.leases.release_all_of(broken_off)
         cache.tidy()
         hint(huey, tasks, domain, cache)
+
+
+def release_broken_off(resources: Resources, caches: Iterable[WritableCache]) -> None:
+    """Release the leases of work that a failing disk ended in this process. Raises CacheError."""
+    broken_off = frozenset(resources.broken_off)
+    for cache in caches:
+        cache.leases.release_all_of(broken_off)
     resources.broken_off -= broken_off
 
 

@@ -210,6 +210,29 @@ def _titles(title: str, aliases: Iterable[str]) -> str:
     return "\n".join((title, *aliases))
 
 
+def add_words(con: apsw.Connection, chunks: Iterable[int]) -> None:
+    """Write the full-text rows of stored chunks that have none (inside the caller's transaction)."""
+    stored = select(
+        con,
+        "SELECT c.id, n.title, n.aliases, c.section, c.heading_path, c.text FROM vault_chunk c"
+        " JOIN vault_node n USING (path) WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id",
+        (json.dumps(list(chunks)),),
+    )
+    con.executemany(
+        "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
+        (full_text_row(*row) for row in stored),
+    )
+
+
+def add_vectors(con: apsw.Connection, chunks: Iterable[int]) -> None:
+    """Write the vectors of stored chunks into the index of vectors that lacks them (inside a transaction)."""
+    con.execute(
+        "INSERT INTO vault_chunk_vec SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v"
+        " USING (text_hash) WHERE c.has_vector = 1 AND c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id",
+        (json.dumps(list(chunks)),),
+    )
+
+
 def full_text_row(
     chunk_id: int, title: str, aliases: str, section: str, headings: str, text: str
 ) -> tuple[int, str, str, str]:

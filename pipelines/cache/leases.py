@@ -207,20 +207,27 @@ class SqlLeases:
     def applied(
         self, row: LeasedRow, generation: int, found: FoundFile, sha: str, *, embedded: bool, at: str
     ) -> None:
-        """Record that content is indexed (inside the caller's transaction); `at` is an ISO time."""
+        """Record that content is indexed (inside the caller's transaction); `at` is an ISO time.
+
+        The ledger's `stat` values stay if this is the content that it wants: who recorded it may have looked later.
+        """
+        seen = ", ".join(
+            f"{name} = CASE WHEN wanted_hash = :sha THEN {name} ELSE :{name} END"
+            for name in ("raw", "size", "mtime_ns", "inode")
+        )
         self._con.execute(
-            "UPDATE vault_file SET applied_generation = :g,"
+            f"UPDATE vault_file SET applied_generation = :g, {seen},"
             " embedded_generation = CASE WHEN :embedded THEN :g ELSE embedded_generation END,"
-            " indexed_hash = :sha, wanted_hash = :sha, raw = :raw, size = :size, mtime_ns = :mtime,"
-            " inode = :inode, attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL,"
-            " lease_token = NULL, lease_until = NULL, lease_owner = NULL, indexed_at = :at WHERE path = :path",
+            " indexed_hash = :sha, wanted_hash = :sha, attempts = 0, next_attempt_at = NULL, error_kind = NULL,"
+            " error = NULL, lease_token = NULL, lease_until = NULL, lease_owner = NULL, indexed_at = :at"
+            " WHERE path = :path",
             {
                 "g": generation,
                 "embedded": embedded,
                 "sha": sha,
                 "raw": os.fsencode(found.raw),
                 "size": found.size,
-                "mtime": found.mtime_ns,
+                "mtime_ns": found.mtime_ns,
                 "inode": found.inode,
                 "at": at,
                 "path": row.path,

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import secrets
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pipelines.cache.cache import CacheTables, SqliteCache, full_text_row
+from pipelines.cache.cache import CacheTables, SqliteCache, add_vectors, add_words
 from pipelines.cache.filters import SqliteFiltering
 from pipelines.cache.graph import SqlGraph
 from pipelines.cache.leases import WAITING_FOR_WORDS
@@ -31,9 +30,8 @@ from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
 from pipelines.sqlite import first, one, select, snapshot, transaction
 
-COPY_OF = "copy_of"
-"""The key in `vault_meta` of what a cache in PostgreSQL is known by, and in its copies of what they are copies of."""
-_COPIED = "copied"
+# The keys in a copy's `vault_meta` of what it is a copy of, and of the last number that it has taken in.
+_COPY_OF, _COPIED = "copy_of", "copied"
 _AT_ONCE = 500
 # The columns of what is copied as it is, its key first.
 _ROWS = {
@@ -67,6 +65,12 @@ _TABLES = {
 }
 _THESE = "(SELECT value FROM json_each(?))"
 _VALUE = "SELECT value FROM vault_meta WHERE key = ?"
+# What a cache is known by. One that was restored from a dump is another: a copy may have later changes of the first.
+_IDENTITY = (
+    "SELECT concat_ws('.', (SELECT system_identifier FROM pg_control_system()), d.oid, t.oid)"
+    " FROM pg_database d, pg_class t WHERE d.datname = current_database()"
+    " AND t.relname = 'vault_change' AND t.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ?)"
+)
 
 
 class Copy:
@@ -76,17 +80,17 @@ class Copy:
         """Open the copy. A file at its place that is the copy of another cache is replaced. Raises CacheError."""
         self._source = source
         self._path = path
-        (origin,) = one(source, _VALUE, (COPY_OF,))
+        origin = one(source, _IDENTITY, (source.schema,))
         self.cache = SqliteCache.create(path, meta)
-        known = first(self.cache.con, _VALUE, (COPY_OF,))
-        if known not in (None, (origin,)):
+        known = first(self.cache.con, _VALUE, (_COPY_OF,))
+        if known not in (None, origin):
             self.cache.close()
             for end in ("", "-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
             self.cache = SqliteCache.create(path, meta)
-        if known != (origin,):
+        if known != origin:
             with transaction(self.cache.con):
-                self.cache.con.execute(SET_META, (COPY_OF, origin))
+                self.cache.con.execute(SET_META, (_COPY_OF, *origin))
 
     def close(self) -> None:
         """Close the copy."""
@@ -159,7 +163,7 @@ class Copy:
             kept = {key: value for key, value in rows.items() if key != "schema_version"}
             con.execute(
                 f"DELETE FROM vault_meta WHERE key NOT IN {_THESE}",
-                (json.dumps([*kept, "schema_version", _COPIED]),),
+                (json.dumps([*kept, "schema_version", _COPY_OF, _COPIED]),),
             )
             con.executemany(SET_META, kept.items())
             return
@@ -207,25 +211,8 @@ class Copy:
             "UPDATE vault_chunk SET has_vector = ? WHERE id = ?",
             [(stored, chunk) for chunk, stored in has.items() if stored != had.get(chunk, 0)],
         )
-        new = [dict(zip(columns, row, strict=True)) for row in sorted(found) if row[0] not in had]
-        con.executemany(
-            "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)", self._words(new)
-        )
-        embedded = [chunk for chunk, stored in has.items() if stored == 1 and had.get(chunk) != 1]
-        vectors = select(
-            self._source,
-            "SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
-            " WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))",
-            (json.dumps(embedded),),
-        )
-        con.executemany("INSERT INTO vault_chunk_vec VALUES (?, ?)", vectors)
-
-    def _words(self, chunks: Sequence[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-        names = self.cache.notes.names({chunk["path"] for chunk in chunks})
-        for chunk in chunks:
-            yield full_text_row(
-                chunk["id"], *names[chunk["path"]], chunk["section"], chunk["heading_path"], chunk["text"]
-            )
+        add_words(con, has.keys() - had.keys())
+        add_vectors(con, [chunk for chunk, stored in has.items() if stored == 1 and had.get(chunk) != 1])
 
 
 LARGEST_HANDED_OUT = 16_000_000
@@ -301,6 +288,12 @@ def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
 
 
+def make_tables(con: PostgresConnection, meta: CacheMeta) -> None:
+    """Create the schema of a new cache (inside the caller's transaction)."""
+    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+    build(con, meta)
+
+
 class PostgresCache(CacheTables):
     """A cache in a schema of PostgreSQL, for writing; `pipelines.store` says what it promises.
 
@@ -338,9 +331,7 @@ class PostgresCache(CacheTables):
         con = PostgresConnection(address, schema)
         with con.errors(), con.transaction():
             if not con.has_schema():
-                con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
-                build(con, meta)
-                con.execute("INSERT INTO vault_meta VALUES (?, ?)", (COPY_OF, secrets.token_hex(16)))
+                make_tables(con, meta)
         found = read_meta(con, Path(schema))
         check_model(found, meta.model, meta.dimension, Path(schema))
         cache = cls(con, Copy(con, path, found), found, clock or con.clock())

@@ -199,7 +199,6 @@ CREATE TABLE vault_change (
     kind TEXT COLLATE "C" NOT NULL,
     key TEXT COLLATE "C" NOT NULL,
     number BIGINT NOT NULL DEFAULT nextval('vault_change_number'),
-    transaction XID8 NOT NULL DEFAULT pg_current_xact_id(),
     PRIMARY KEY (kind, key)
 );
 CREATE UNIQUE INDEX vault_change_newest ON vault_change (number);
@@ -211,8 +210,9 @@ DECLARE
         WHEN TG_OP = 'DELETE' THEN to_jsonb(OLD) ->> named ELSE to_jsonb(NEW) ->> named END;
 BEGIN
     INSERT INTO vault_change (kind, key) VALUES (TG_ARGV[0], changed)
-        ON CONFLICT (kind, key) DO UPDATE SET number = nextval('vault_change_number'), transaction = pg_current_xact_id()
-        WHERE vault_change.transaction <> pg_current_xact_id();
+        ON CONFLICT (kind, key) DO UPDATE SET number = nextval('vault_change_number')
+        -- Once per transaction; a stored number of it would be another's after `pg_restore`.
+        WHERE vault_change.xmin <> pg_current_xact_id()::xid;
     RETURN NULL;
 END $$;
 

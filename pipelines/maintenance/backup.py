@@ -136,7 +136,12 @@ def sweep_leftovers(folder: Path, state: State) -> list[str]:
     killed restore or from a rebuild interrupted a day ago. Raises CacheError.
     """
     gone = []
-    ahead = {file for domain, number, file in numbered_caches(folder) if number > state.cache_number(domain)}
+    ahead = {
+        file
+        for domain, number, file in numbered_caches(folder)
+        # Not those that a vault had in files before its state was in PostgreSQL.
+        if number > state.cache_number(domain) and file == state.numbered(domain, number)
+    }
     for dead in filter(_is_dead, _folders(folder)):
         for file in _claimed(dead):
             if _BESIDE.fullmatch(file.name) or file in ahead:

@@ -40,12 +40,41 @@ def numbered_caches(folder: Path) -> list[tuple[str, int, Path]]:
     return sorted(found, key=lambda one: (-one[1], one[0]))
 
 
+MIGRATION = "migration"
+"""The key among the facts of a state into which another store's is being migrated, until all of it is there."""
+
+
 def open_state(place: Place) -> Connection:
     """Open a vault's state, and bring it to this version.
 
-    Raises StateError, CacheCorruptError, StorageUnavailableError.
+    Raises StateError, also for one that an unfinished migration left, CacheCorruptError, StorageUnavailableError.
     """
-    return _open_file(place) if isinstance(place, Path) else _open_schema(place)
+    con = open_incomplete(place)
+    if first(con, "SELECT 1 FROM fact WHERE key = ?", (MIGRATION,)):
+        name = con.filename
+        con.close()
+        raise StateError(
+            f"{name} is an unfinished copy of another store, and cannot be used yet; set `store` as it was before,"
+            " and run `everindex migrate` again to finish the copy"
+        )
+    return con
+
+
+def open_incomplete(place: Place, record: str | None = None) -> Connection:
+    """Open a vault's state as `open_state` does, also one into which another is being migrated.
+
+    With a `record` of the migration, a new state has it from its first moment.
+    """
+    return _open_file(place, record) if isinstance(place, Path) else _open_schema(place, record)
+
+
+def write_record(con: Connection, record: str) -> None:
+    """Record in a state that another is being migrated into it (inside the caller's transaction)."""
+    con.execute(
+        "INSERT INTO fact (key, value, at, uptime) VALUES (?, ?, 0, 0)"
+        " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (MIGRATION, record),
+    )
 
 
 def state_exists(place: PostgresPlace) -> bool:
@@ -55,7 +84,7 @@ def state_exists(place: PostgresPlace) -> bool:
     return PostgresConnection(place.address, place.schema("state")).has_schema()
 
 
-def _open_schema(place: PostgresPlace) -> Connection:
+def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
@@ -64,10 +93,12 @@ def _open_schema(place: PostgresPlace) -> Connection:
             if not con.has_schema():  # another host may have made it meanwhile
                 con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
                 con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
+                if record is not None:
+                    write_record(con, record)
     return con
 
 
-def _open_file(folder: Path) -> apsw.Connection:
+def _open_file(folder: Path, record: str | None) -> apsw.Connection:
     con = connect(folder / STATE_FILE)
     steps = steps_of(__package__)
     version = version_of(con)
@@ -87,6 +118,8 @@ def _open_file(folder: Path) -> apsw.Connection:
                 # A vault that an earlier version indexed stays as its owner knows it.
                 formats = (MARKDOWN,) if present else OF_A_NEW_VAULT
                 con.executemany(f"INSERT OR IGNORE INTO {_FORMATS} VALUES (?)", ((name,) for name in formats))
+            if record is not None and not present:
+                write_record(con, record)
     return con
 
 
@@ -259,7 +292,7 @@ WRITTEN: Subject[WrittenFacts] = Subject("written", WrittenFacts)
 VAULT: Subject[VaultFacts] = Subject("vault", VaultFacts)
 """What a host that has the vault tells those that do not."""
 
-VECTORS: Subject[VectorIndex] = Subject("vectors", VectorIndex)
+VECTORS: Subject[VectorIndex] = Subject("vectors", VectorIndex, is_momentary=True)
 """How PostgreSQL finds the nearest passages of a cache, by the cache's name."""
 
 SUBJECTS: tuple[Subject[Any], ...] = (
@@ -280,6 +313,10 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     VAULT,
     VECTORS,
 )
+
+
+MOMENTARY_TABLES = ("process", "problem", "vanished")
+"""The tables that hold only while the vault's processes run."""
 
 
 # The operator's decisions about indexing, kept in `state.db`: paused domains and dismissed notes.
@@ -463,7 +500,7 @@ class State:
     def delete_momentary(self) -> None:
         """Delete what is true only while processes run: processes, problems, vanished notes, momentary facts."""
         with transaction(self._con):
-            for table in ("process", "problem", "vanished"):
+            for table in MOMENTARY_TABLES:
                 self._con.execute(f"DELETE FROM {table}")
             for subject in SUBJECTS:
                 if subject.is_momentary:

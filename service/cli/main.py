@@ -48,7 +48,7 @@ _SECTIONS = {
     "Commands": ("up", "search", "open", "status", "why", "tags", "links", "mcp", "doctor", "backup"),
     "Find and read": ("list", "show", "log", "deep", "graph", "context"),
     "Set up": ("init", "demo", "ignore", "config", "token", "service", "completion"),
-    "Keep the index": ("index", "verify", "reembed", "models", "restore"),
+    "Keep the index": ("index", "verify", "reembed", "models", "restore", "migrate"),
     "Check the answers": ("eval", "evidence", "attention"),
     "Run the processes one by one": ("watch", "work", "serve"),
 }

@@ -1,4 +1,4 @@
-"""The commands that need no service: index, reembed, models, verify, backup, restore and config."""
+"""The commands that need no service: index, reembed, models, verify, backup, restore, migrate and config."""
 
 from __future__ import annotations
 
@@ -440,6 +440,39 @@ def restore(file: Path, vault: Path | None, state: Path | None, *, same_notes: b
 
     resources = resources_of(options_given(vault, state), create=True)
     _print_plain(put_in_force(resources, file, same_notes=same_notes))
+
+
+@app.command()
+@click.option(
+    "--to", "store", required=True, metavar="STORE", help="`postgresql://USER@HOST/DATABASE`, or `files`."
+)
+@vault_option
+@state_option
+def migrate(store: str, vault: Path | None, state: Path | None) -> None:
+    """Copy decisions, history and indexes to PostgreSQL, or back to files.
+
+    Everindex must not be running. The store that the settings name is only read; both are compared at the end, and no
+    text is embedded. What was interrupted continues where it stopped. A password is best kept in `~/.pgpass`.
+    """
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    from service.usecases.maintenance import migrate as copy_to  # noqa: PLC0415
+
+    resources = resources_of(options_given(vault, state))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("")
+
+        def show(doing: str, done: int, every: int) -> None:
+            bar.update(task, description=doing, completed=done, total=every)
+
+        lines = copy_to(resources, store, show)
+    _print_plain(lines)
 
 
 def _print_plain(lines: list[str]) -> None:

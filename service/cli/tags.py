@@ -26,6 +26,7 @@ from service.usecases.text import counted, second
 
 app = click.Group()
 domain_option = click.option("--domain", help="Only this domain.")
+_MOST_NAMED = 5
 _UNDOABLE = ("promoted", "renamed", "renaming", "replaced")
 
 
@@ -70,8 +71,7 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
             out.print(f"  {one['tag']}{group}  {one['confidence']:.0%} {one['proposer']}")
     if not answer["proposals"]:
         out.print("nothing waits")
-    for one in answer["nothing"]:
-        out.say(f"nothing was proposed for {one['path']}{': ' if one['reason'] else ''}{one['reason']}")
+    _say_why_none(answer["nothing"])
     if more := answer["nothing_count"] - len(answer["nothing"]):
         out.print(f"nor for {counted(more, 'more note')}")
     if aside := answer.get("set_aside"):
@@ -80,6 +80,19 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
     spent = answer["spent_today"]
     if spent["notes"]:
         out.print(f"sent today: {counted(int(spent['notes']), 'note')}, {spent['dollars']:.4f} dollars")
+
+
+def _say_why_none(notes: Sequence[dict[str, Any]]) -> None:
+    """Print for which notes nothing was proposed, and each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for one in notes:
+        by_reason.setdefault(one["reason"] or "", []).append(one["path"])
+    for reason, paths in by_reason.items():
+        others = len(paths) - _MOST_NAMED
+        named = ", ".join(paths[:_MOST_NAMED]) + (
+            f" and {counted(others, 'more note')}" if others > 0 else ""
+        )
+        out.say(f"nothing was proposed for {named}{': ' if reason else ''}{reason}")
 
 
 @tags.command()

@@ -1,7 +1,8 @@
-"""`everindex verify`, `backup` and `restore`: what the commands do, and the lines that they print."""
+"""`everindex verify`, `backup`, `restore` and `migrate`: what the commands do, and the lines that they print."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -38,8 +39,9 @@ from pipelines.maintenance.backup import (
 )
 from pipelines.maintenance.databases import is_damaged, salvage
 from pipelines.maintenance.rebuild import build_beside, catch_up
+from pipelines.maintenance.stores import carry
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
-from pipelines.model import Counts, Domain
+from pipelines.model import Counts, Domain, Place, PostgresPlace
 from pipelines.search.find import prepare, prepare_second
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import STATE_FILE
@@ -48,6 +50,7 @@ from pipelines.vault.atomic import file_bytes
 from service.runtime.lock import only_one
 from service.usecases.memory import memory_counts
 from service.usecases.text import added, counted, not_asked_for
+from workers.heartbeat import lives
 from workers.models import chosen_chunking
 from workers.resources import Resources
 from workers.tasks import compare, make_tasks, reconcile_now
@@ -93,6 +96,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
 def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
     """Build each domain's next cache beside the current one and switch to it; return a line per domain."""
     resources.require_present()
+    resources.show_views()
     lines = []
     for domain in resources.domains():
         old = resources.state().cache_path(domain.slug)
@@ -455,6 +459,84 @@ def restore(resources: Resources, file: Path, *, same_notes: bool = False) -> li
     return [
         *(f"{domain}: restored as {path.name}" for domain, path in placed.items()),
         "`everindex up` or `everindex index` brings it up to date with the notes",
+    ]
+
+
+# `everindex migrate`: from files to PostgreSQL, or back.
+
+
+FILES = "files"
+"""What the store in the state folder is called."""
+
+
+def migrate(resources: Resources, to: str, progress: Callable[[str, int, int], None]) -> list[str]:
+    """Copy a vault's state and current indexes to another store, and compare; return the lines to show.
+
+    `to`: an address of PostgreSQL, or `FILES`. The store of the settings is only read. Raises VaultNotFoundError,
+    AlreadyRunningError, ConfigurationError, MigrationError, StateError, CacheError.
+    """
+    resources.require_present()
+    target = _other_store(resources, to)
+    _require_rest(resources)
+    try:
+        with only_one(resources.place.state):
+            rows = carry(
+                resources.store,
+                target,
+                [domain.slug for domain in resources.registry().domains],
+                vault_id=resources.place.identity.vault_id,
+                progress=progress,
+                require_rest=partial(_require_rest, resources),
+            )
+    except AlreadyRunningError as error:
+        raise AlreadyRunningError(_stop(f"Everindex runs on {resources.root}")) from error
+    copied = [f"{name}: {counted(number, 'row')}, the same in both stores" for name, number in rows.items()]
+    return [*copied, *_how_to_switch(resources, to, list(rows))]
+
+
+def _other_store(resources: Resources, to: str) -> Place:
+    """Return the store of that name, which is not the current one. Raises ConfigurationError."""
+    is_in_files = isinstance(resources.store, Path)
+    if to != FILES and not to.startswith(("postgresql://", "postgres://")):
+        raise ConfigurationError("a vault is migrated to postgresql://USER@HOST/DATABASE, or to `files`")
+    if is_in_files != (to == FILES):
+        return resources.place.state if to == FILES else resources.in_postgresql(to)
+    if is_in_files:
+        raise ConfigurationError(
+            f"{resources.root} is kept in files already; to migrate what is in PostgreSQL, set EVERINDEX_STORE to it"
+        )
+    raise ConfigurationError(
+        f"{resources.root} is kept in PostgreSQL already, by the setting `store`; without it, `everindex migrate`"
+        " copies what is in files. `pg_dump` and `pg_restore` copy it from one server to another"
+    )
+
+
+def _require_rest(resources: Resources) -> None:
+    """Raise AlreadyRunningError if a process of Everindex lives, on whichever host."""
+    living = [one.name for one, age in resources.processes().recent() if lives(one.name, age)]
+    if living:
+        raise AlreadyRunningError(_stop(f"Everindex runs on {resources.root} ({', '.join(living)})"))
+
+
+def _stop(what: str) -> str:
+    return f"{what}; stop it (Ctrl-C, or its service) on every host, and migrate again"
+
+
+def _how_to_switch(resources: Resources, to: str, names: Sequence[str]) -> list[str]:
+    folder, store = resources.place.state, resources.store
+    if isinstance(store, PostgresPlace):
+        schemas = ", ".join(f'"{store.schema(name)}"' for name in (*names, "views", "views_all"))
+        return [
+            f"Remove the setting `store` (EVERINDEX_STORE), and start Everindex again: it uses {folder}.",
+            f"PostgreSQL was only read. When it works: DROP SCHEMA IF EXISTS {schemas} CASCADE;",
+            f"The copies in {store.folder} are not needed any more.",
+        ]
+    from pipelines.postgres import without_password  # noqa: PLC0415 - its library is not always installed
+
+    files = " ".join(f"{shlex.quote(str(folder / name))}.db*" for name in names)
+    return [
+        f"Set EVERINDEX_STORE={shlex.quote(without_password(to))}, and start Everindex again.",
+        f"The files were only read. When it works: rm {files}",
     ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from pipelines.cache.cache import SqliteCache
-from pipelines.errors import CacheError
+from pipelines.errors import CacheError, StateError
 from pipelines.model import Domain, NoteName
 from pipelines.search.bm25 import Compared, WordPostings
 from pipelines.search.code import SymbolNames
@@ -256,7 +257,8 @@ def check_memory(
             )
         elif is_last:
             problems.clear(_KIND, slug)
-    resources.state().put(MEMORY, {slug: (one.checked, one.differing) for slug, one in counts.items()})
+    with suppress(StateError):  # a role in PostgreSQL that only reads does not count
+        resources.state().put(MEMORY, {slug: (one.checked, one.differing) for slug, one in counts.items()})
 
 
 def memory_counts(state: State) -> dict[str, Compared]:

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ import psycopg
 from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CacheError
 from tests.faults.kills import SOME_DOCUMENTS, Editor
+from tests.faults.outages import take_all_space
 from tests.faults.processes import Found, Trio
 from tests.faults.stage import picture
 from tests.postgres import PostgresServer, postgres_server
@@ -35,15 +37,42 @@ from tests.whole.conftest import wait_for
 
 _NETWORK = "10.213.7"
 _SERVER = f"{_NETWORK}.1"
-_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-# By host: what runs on it, and how wrong its clock is. The last worker makes vectors alone.
-HOSTS: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
-    "desk": ({"watcher": ("watch",), "worker": ("work",), "page": ("serve",)}, ""),
-    "east": ({"helper": ("work",)}, "-1h"),
-    "west": ({"embedder": ("work", "--only", "vectors")}, "+1h"),
-    "door": ({"query": ("serve",)}, "+1h"),
+# A library that, loaded first, makes the wall clock wrong by so many seconds. (libfaketime also breaks `time.sleep`.)
+_WRONG_CLOCK = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long wrong(void) { const char *by = getenv("WRONG_BY"); return by ? atol(by) : 0; }
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += wrong();
+    return failed;
+}
+int gettimeofday(struct timeval *now, void *zone) {
+    struct timespec exact;
+    int failed = clock_gettime(CLOCK_REALTIME, &exact);
+    now->tv_sec = exact.tv_sec, now->tv_usec = exact.tv_nsec / 1000;
+    return failed;
+}
+time_t time(time_t *said) {
+    struct timespec exact;
+    clock_gettime(CLOCK_REALTIME, &exact);
+    if (said) *said = exact.tv_sec;
+    return exact.tv_sec;
+}
+"""
+# By host: what runs on it, and by how many seconds its clock is wrong. The last worker makes vectors alone.
+HOSTS: dict[str, tuple[dict[str, tuple[str, ...]], int]] = {
+    "desk": ({"watcher": ("watch",), "worker": ("work",), "page": ("serve",)}, 0),
+    "east": ({"helper": ("work",)}, -3600),
+    "west": ({"embedder": ("work", "--only", "vectors")}, 3600),
+    "door": ({"query": ("serve",)}, 3600),
 }
 _BULK, _EDITS = 150, (2, 9)
+_DISK_MB = 300
 # Longer than a process may be silent before its leases are freed.
 _LONG, _SHORT = 40.0, 6.0
 _PATIENCE = 150.0
@@ -111,6 +140,10 @@ class Hosts(Trio):
         self._named = {process: host for host, (own, _) in HOSTS.items() for process in own}
         self._logs |= dict.fromkeys(self._named, base)
         self._client = httpx.Client(trust_env=False, timeout=10)
+        self._clock = base / "wrong_clock.so"
+        if compiler := shutil.which("cc"):
+            command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(self._clock)]
+            subprocess.run(command, input=_WRONG_CLOCK, text=True, check=True)
 
     def begin(self, name: str) -> None:
         host = self._named[name]
@@ -124,12 +157,8 @@ class Hosts(Trio):
             at = f"{self.hosts[host].address}:{self.port}"
             command += ["--host", "0.0.0.0", "--allow-host", at]  # noqa: S104 - in its namespace
         environment = dict(self.environment)
-        if wrong and _FAKETIME.exists():
-            environment |= {
-                "LD_PRELOAD": str(_FAKETIME),
-                "FAKETIME": wrong,
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
+        if wrong and self._clock.exists():
+            environment |= {"LD_PRELOAD": str(self._clock), "WRONG_BY": str(wrong)}
         with self.log_path(name).open("ab") as log:
             process = subprocess.Popen(
                 [*self.hosts[host].entering, sys.executable, "-m", "service.cli", *command],
@@ -275,7 +304,9 @@ def rounds(chance: random.Random, folder: Path) -> Iterator[dict[str, float]]:
 
 def _rounds(chance: random.Random, folder: Path) -> Iterator[dict[str, float]]:
     with ExitStack() as stack:
-        server = stack.enter_context(postgres_server(_SERVER))
+        server = stack.enter_context(
+            postgres_server(_SERVER, _small_disk(), options=["max_wal_size=64MB", "min_wal_size=32MB"])
+        )
         hosts = Hosts(folder / "hosts", build_tiny_model(folder), server)
         editor = Editor(hosts.root, chance, SOME_DOCUMENTS)
         for _ in range(40):
@@ -324,7 +355,26 @@ def _faults(
         "kills": (partial(hosts.kill, host), partial(hosts.begin_all, host)),
         "freezes": (partial(hosts.signal, host, signal.SIGSTOP), partial(hosts.signal, host, signal.SIGCONT)),
         "server_kills": (server.kill, server.start),
+        "disk_fulls": (partial(_fill_disk, server), partial(_empty_disk, server)),
     }
+
+
+def _small_disk() -> Path:
+    """Mount a disk in our namespace where the server's user may enter."""
+    disk = Path("/mnt")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m,mode=755", "tmpfs", disk], check=True)
+    return disk
+
+
+def _fill_disk(server: PostgresServer) -> None:
+    take_all_space(server.data.parent / "filler")
+
+
+def _empty_disk(server: PostgresServer) -> None:
+    """Free the disk, and start the server as an init system does: it ends when its journal finds no space."""
+    (server.data.parent / "filler").unlink()
+    if not server.is_running:
+        server.start()
 
 
 def _write_many(root: Path, number: int) -> None:

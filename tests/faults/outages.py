@@ -276,13 +276,13 @@ def _fill(stage: Scene, chance: random.Random, filler: Path) -> dict[str, float]
 
     def is_met() -> bool:
         # The space left in the write-ahead logs has to be used up, and truncating one frees space.
-        _take_all_space(filler)
+        take_all_space(filler)
         stage.editor.save_at_length()
         return stage.trio.complaints() > before
 
     stage.edit()
     time.sleep(chance.random() * 0.8)
-    _take_all_space(filler)
+    take_all_space(filler)
     said = stage.says("is full")
     met = _in_time(is_met)
     said &= _in_time(lambda: _is_behind(stage.trio.get("/search", q="note", k=20).json()))
@@ -301,7 +301,7 @@ def _fill(stage: Scene, chance: random.Random, filler: Path) -> dict[str, float]
     }
 
 
-def _take_all_space(filler: Path) -> None:
+def take_all_space(filler: Path) -> None:
     with filler.open("ab", buffering=0) as file:
         for size in (65536, 4096, 512):
             with suppress(OSError):

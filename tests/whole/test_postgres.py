@@ -187,6 +187,7 @@ def test_a_host_without_the_vault_answers_and_shows_notes_and_says_where_the_res
     (user.root / "late.md").unlink()
     wait_for(lambda: "late.md" not in far.found("quokka"), "the far host misses the deleted note, too")
     assert "on another host" in far.run("watch", *far.place, code=1)
+    assert "on another host" in far.run("migrate", "--to", "files", *far.place, code=1)
 
 
 def resources_of(user: User) -> Resources:
@@ -219,7 +220,7 @@ def test_a_worker_without_the_vault_indexes_what_is_handed_out(user, far):
 
     wait_for(few_are_left, "the far worker indexes the notes")
     assert cache.counts().notes >= 150
-    assert resources.stores.of(NoteLog).of_note("many 7.md", 5)
+    wait_for(lambda: resources.stores.of(NoteLog).of_note("many 7.md", 5), "the log has it")
     assert worker.poll() is None
     user.up()  # the rest, and the vectors of all
     assert select(cache.con, "SELECT count(*) FROM vault_content") == [(0,)]
@@ -264,3 +265,80 @@ def test_an_index_in_files_stays_beside_the_one_in_postgresql_and_mixes_with_it_
     user.run("index", *user.place)
     assert "Bread.md" not in user.run("list", *user.place)
     assert {name: (user.state / name).read_bytes() for name in of_files} == of_files
+
+
+def test_a_vault_goes_to_postgresql_and_back_with_the_same_answers_and_embeds_nothing(user):
+    store = user.environment.pop("EVERINDEX_STORE")
+    user.run("index", *user.place)
+    user.run("index", "--rebuild", *user.place)
+    user.up()
+    found = answers(user)
+    log = user.json("log", "Garden.md")
+    assert "Everindex runs on" in user.run("migrate", "--to", store, *user.place, code=1)
+    user.stop()
+    said = user.run("migrate", "--to", store, *user.place)
+    assert f"Set EVERINDEX_STORE={store}, and start" in said
+    user.run("verify", *user.place)
+    files = {path: path.read_bytes() for path in sorted(user.state.glob("*.db")) if path.name != "queue.db"}
+    assert [path.name for path in files] == ["cache-vault.1.db", "cache-vault.2.db", "state.db"]
+    user.environment["EVERINDEX_STORE"] = store
+    user.run("verify", *user.place)
+    assert "0 texts embedded" in user.run("index", *user.place)
+    assert user.json("log", "Garden.md") == log
+    user.up()
+    assert answers(user) == found
+    (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
+    wait_for(lambda: "late.md" in user.found("quokka"), "the late note")
+    found = answers(user)
+    user.stop()
+    assert {path: path.read_bytes() for path in files} == files
+    assert "a vault is there already, and was kept" in user.run(
+        "migrate", "--to", "files", *user.place, code=1
+    )
+    for path in files:
+        path.unlink()
+    with psycopg.connect(store, autocommit=True) as con:
+        far = "INSERT INTO notes_state.process VALUES ('elsewhere:1/1.00', 'query', '', '', 0, 4e9, 4e9)"
+        con.execute(far)
+        said = user.run("migrate", "--to", "files", *user.place, code=1)
+        assert "(elsewhere:1/1.00); stop it" in said
+        con.execute("DELETE FROM notes_state.process")
+    said = user.run("migrate", "--to", "files", *user.place)
+    assert "Remove the setting `store` (EVERINDEX_STORE)" in said
+    assert 'DROP SCHEMA IF EXISTS "notes_state", "notes_cache-vault.2", "notes_views"' in said
+    user.run("verify", *user.place)
+    del user.environment["EVERINDEX_STORE"]
+    user.run("verify", *user.place)
+    assert "0 texts embedded" in user.run("index", *user.place)
+    user.up()
+    assert answers(user) == found
+    assert "late.md" in user.found("quokka")
+
+
+def test_a_migration_that_was_killed_is_no_index_until_another_one_ends(user):
+    store = user.environment.pop("EVERINDEX_STORE")
+    user.run("index", *user.place)
+    with psycopg.connect(store) as con, psycopg.connect(store, autocommit=True) as other:
+        con.execute("SELECT pg_advisory_xact_lock(hashtextextended('notes_cache-vault.1', 0))")
+        process = user.start("migrate", "--to", store, *user.place)
+        there = "SELECT 1 FROM pg_namespace WHERE nspname = 'notes_state'"
+        wait_for(lambda: other.execute(there).fetchone(), "the migration began")
+        process.kill()
+        process.communicate()
+    user.environment["EVERINDEX_STORE"] = store
+    for command in (("index",), ("search", "moats"), ("up",)):
+        assert "is an unfinished copy" in user.run(*command, *user.place, code=1)
+    del user.environment["EVERINDEX_STORE"]
+    assert "Moats.md" in user.run("search", "moats", *user.place)
+    user.run("migrate", "--to", store, *user.place)
+    user.environment["EVERINDEX_STORE"] = store
+    assert "0 texts embedded" in user.run("index", *user.place)
+
+
+def test_what_cannot_be_migrated_is_told(user):
+    store = user.environment["EVERINDEX_STORE"]
+    user.run("index", *user.place)
+    assert "in PostgreSQL already" in user.run("migrate", "--to", store, *user.place, code=2)
+    del user.environment["EVERINDEX_STORE"]
+    assert "in files already" in user.run("migrate", "--to", "files", *user.place, code=2)
+    assert "or to `files`" in user.run("migrate", "--to", "mysql://x", *user.place, code=2)

@@ -160,6 +160,12 @@ def test_a_server_that_is_not_there_is_said_without_its_password():
     assert "secret" not in str(caught.value)
 
 
+def test_the_address_demands_tls_as_libpq_reads_it(postgres):
+    # The tests' server has none. Who demands it sends no password to such a server.
+    with pytest.raises(StorageUnavailableError, match="does not support SSL"):
+        PostgresConnection(f"{postgres.address}?sslmode=verify-full&sslrootcert=system", "cache").has_schema()
+
+
 def test_what_a_process_holds_in_memory_follows_its_copy(far):
     vectors, words = QuantizedVectors(far.cache.meta.dimension), WordPostings()
     for text in ("Compost for the tomato.", "# Bread\n\nFlour and yeast.", "Compost again."):

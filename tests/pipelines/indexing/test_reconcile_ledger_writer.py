@@ -9,6 +9,7 @@ import pytest
 from pipelines.indexing.deletions import AT_ONCE, CheckedPaths
 from pipelines.indexing.reconcile import _BATCH, LedgerWriter, Report
 from pipelines.model import LOW_PRIORITY
+from pipelines.notes.markdown import read_note
 from pipelines.vault import files
 from tests.pipelines.conftest import MAX_BYTES
 
@@ -86,3 +87,18 @@ def test_what_is_more_than_a_batch_is_recorded_whole_and_each_deletion_once(hous
         "held": 0,
     }
     assert house.cache.ledger.known() == _BATCH + 1
+
+
+def test_a_commit_of_bytes_read_before_the_last_look_leaves_the_ledger_as_of_that_look(house):
+    """A note was changed and changed back while a worker, perhaps on another host, had its bytes."""
+    file = house.write("a.md", "# Bread")
+    os.utime(file, ns=(1, 1))
+    house.notice("a.md")
+    (row,) = house.cache.leases.take("words", 1, "worker")
+    content = files.read(house.root, "a.md", MAX_BYTES)
+    os.utime(file, ns=(2, 2))
+    house.notice("a.md")
+    house.cache.commit_note(row, content, read_note("a.md", content.data), (), {})
+    (_, _, mtime_ns, _) = house.cache.ledger.stat_of(["a.md"])["a.md"]
+    assert mtime_ns == 2
+    assert house.reconcile().events == []

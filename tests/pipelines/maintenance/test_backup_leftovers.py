@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pipelines.maintenance import databases
 from pipelines.maintenance.backup import claim, restore_backup, sweep_leftovers, work_folder, write_backup
+from pipelines.model import PostgresPlace
 from pipelines.state.state import State
 from tests.faults.stage import in_child
 from tests.pipelines.conftest import House
@@ -164,3 +166,12 @@ def test_a_link_is_no_leftover(house, state, tmp_path):
     age(target)
     assert sweep_leftovers(house.state, state) == []
     assert (target / "file").exists()
+
+
+def test_an_index_in_files_is_no_leftover_of_a_vault_that_is_in_postgresql(tmp_path, postgres):
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "cache-vault.2.db").write_bytes(b"of before")
+    age(tmp_path / "cache-vault.2.db", seconds=2 * DAY)
+    with closing(State(PostgresPlace(tmp_path / "copies", postgres.address, "leftovers"))) as state:
+        assert sweep_leftovers(tmp_path, state) == []
+    assert (tmp_path / "cache-vault.2.db").exists()

@@ -10,7 +10,11 @@ from click.testing import CliRunner
 from pipelines.errors import NoteNotFoundError
 from service.cli.main import app
 
-NOTHING = ["nothing was proposed for c.md: no tag surely fits it", "nor for 2 more notes"]
+NOTHING = [
+    "nothing was proposed for c0.md, c1.md, c2.md, c3.md, c4.md and 2 more notes: no tag surely fits it",
+    "nothing was proposed for d.md",
+    "nor for 2 more notes",
+]
 
 
 class Service:
@@ -29,8 +33,14 @@ class Service:
                 for path, tag in waiting
             ],
             "spent_today": {"notes": 0, "dollars": 0.0},
-            "nothing": [{"domain": "garden", "path": "c.md", "reason": "no tag surely fits it"}],
-            "nothing_count": 3,
+            "nothing": [
+                *(
+                    {"domain": "garden", "path": f"c{n}.md", "reason": "no tag surely fits it"}
+                    for n in range(7)
+                ),
+                {"domain": "garden", "path": "d.md", "reason": None},
+            ],
+            "nothing_count": 10,
             "set_aside": 2,
         }
 
