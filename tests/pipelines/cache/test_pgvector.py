@@ -114,10 +114,9 @@ def test_only_some_passages_can_be_asked_whatever_the_index(many, kind, monkeypa
             assert len(found) == 20
             if few > 1 or kind == "exact":
                 assert found[:10] == nearest_of(question, 10, some)
-            assert (
-                table.nearest(question, 20, most)
-                == [one for one in table.nearest(question, 40) if one not in some][:20]
-            )
+            if few == 1 or kind == "exact":
+                passing = [one for one in table.nearest(question, 40) if one not in some]
+                assert table.nearest(question, 20, most) == passing[:20]
         assert len(table.nearest(QUESTIONS[0], 100, some)) == len(some)
         assert table.nearest(QUESTIONS[0], 10, []) == []
 
