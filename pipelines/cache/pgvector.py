@@ -61,7 +61,8 @@ _SETTINGS = (
     " SET LOCAL ivfflat.iterative_scan = relaxed_order; SET LOCAL ivfflat.probes = {};"
 )
 _AMONG = "WHERE chunk_id = ANY(CAST(?2 AS BIGINT[]))"
-_FEWEST_VISITED, _MOST_VISITED = 200, 1_000  # entries of HNSW
+# Entries of HNSW: of 200,000 passages, 800 find 0.99 of the ten nearest in 8 ms, and 200 find 0.89 in 2 ms (2026-11).
+_FEWEST_VISITED, _MOST_VISITED = 800, 1_000
 _PROBES = 10  # lists of IVFFlat
 
 
