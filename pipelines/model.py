@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Literal, NamedTuple, Self, get_args
 
 # The parts of a document, and where in its file each is: a page, a slide, rows, a key, a cell, a card.
 
@@ -600,6 +600,17 @@ class PostgresPlace:
         if len(whole.encode()) <= LONGEST_SCHEMA:
             return whole
         return f"{self.vault[:20]}_{sha256(name.encode()).hexdigest()[:32]}"  # `views.sql` computes it, too
+
+
+class VectorIndex(NamedTuple):
+    """How pgvector finds a cache's nearest passages: `exact`, `ivfflat` or `hnsw`, built with so many passages.
+
+    `recall`: the share of the ten exactly nearest passages among the ten that it finds, measured when it was built.
+    """
+
+    kind: str
+    passages: int
+    recall: float
 
 
 Place = Path | PostgresPlace

@@ -16,7 +16,13 @@ import psycopg
 from psycopg import sql as names
 from psycopg.types.numeric import NumericLoader
 
-from pipelines.errors import CacheCorruptError, CacheMissingError, StateError, StorageUnavailableError
+from pipelines.errors import (
+    CacheCorruptError,
+    CacheMissingError,
+    ConfigurationError,
+    StateError,
+    StorageUnavailableError,
+)
 from pipelines.model import LONGEST_SCHEMA
 
 # A literal, a cast, a numbered or unnumbered parameter, a named one, a percent sign, which psycopg wants doubled, or
@@ -313,6 +319,44 @@ class PostgresConnection:
         with self._kept() as con, con.transaction():
             con.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
+
+    @contextmanager
+    def alone(self, work: str) -> Iterator[bool]:
+        """Say whether no other connection does this work on the schema; then none begins it within the context."""
+        key = f"{self.schema} {work}"
+        with self.errors(), self._taken() as con:
+            found = con.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [key]).fetchone()
+            is_mine = bool(found and found[0])
+            try:
+                yield is_mine
+            finally:
+                if is_mine and not con.closed:
+                    con.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [key])
+
+    def last_rows(self, statements: str, bindings: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of the last of several statements, which are sent together as one transaction."""
+        with self.errors():
+            cursor = self.execute(statements, bindings)
+            while cursor.nextset():
+                pass
+            return cursor.fetchall()
+
+    def copy_in(self, statement: str, data: bytes) -> None:
+        """Run a COPY that reads data of the client (inside the caller's transaction)."""
+        with self._taken() as con, con.cursor() as cursor, cursor.copy(cast("Any", statement)) as copy:
+            copy.write(data)
+
+    def make_extension(self, name: str) -> None:
+        """Install an extension into the database. Raises ConfigurationError where this role cannot."""
+        try:
+            self.execute(f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA public")
+        except _UNAVAILABLE:
+            raise
+        except psycopg.Error as error:
+            raise ConfigurationError(
+                f"the database has no extension {name} ({_said(error)}): have its administrator run"
+                f" `CREATE EXTENSION {name}` in it"
+            ) from error
 
     def data_version(self) -> int:
         """Return a number that changes with each commit of another connection, and perhaps more often."""

@@ -227,6 +227,17 @@ class Settings(BaseSettings):
         default=None,
         description="keep state and indexes in PostgreSQL, `postgresql://...`; default: SQLite files in `state`",
     )
+    memory_mb: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="the most memory of a query worker for vectors, at one byte per dimension and passage; beyond"
+        " it, PostgreSQL with pgvector finds the nearest passages, or without `store` the files; default: no limit",
+    )
+    vector_index: Literal["auto", "exact", "ivfflat", "hnsw"] = Field(
+        default="auto",
+        description="how pgvector finds the nearest passages; auto: IVFFlat, above 100,000 passages HNSW",
+    )
     embedding_model: str | None = Field(
         default=None,
         validation_alias=_plain("embedding_model"),
@@ -447,6 +458,11 @@ class Settings(BaseSettings):
         """The most notes that Claude gets per day."""
         most = self.tag_notes_a_day
         return round(NOTES_A_DOLLAR * self.claude_usd_a_day) if most is None else most
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """The memory for vectors of a query worker, in bytes; None: no limit."""
+        return None if self.memory_mb is None else self.memory_mb * 1_000_000
 
     @property
     def max_note_bytes(self) -> int:

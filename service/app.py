@@ -42,6 +42,7 @@ from service.http.server import STOPPING, serve
 from service.mcp.endpoint import PATH, Endpoint
 from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
+from service.usecases.memory import keep_tables
 from service.usecases.operations import Operations
 from service.usecases.search import View
 from service.usecases.tags import Tags
@@ -49,7 +50,7 @@ from service.web.browse import add_browsing
 from service.web.files import add_files
 from service.web.ops import add_ops
 from service.web.search import add_pages, graph_page, make_templates
-from workers.complaints import model_reported
+from workers.complaints import Complaint, model_reported
 from workers.heartbeat import heartbeat, process_name
 from workers.jobs import return_memory, share_arenas
 from workers.resources import Resources
@@ -63,6 +64,7 @@ _LONGEST_PAUSE = 0.5
 _UNHEARD_SECONDS = 1.0
 # Not for longer: without a worker, a model that cannot be loaded would never be reported.
 _WORDS_FIRST_SECONDS = 10.0
+_KEEP_SECONDS = 1.0
 
 log = structlog.get_logger()
 
@@ -104,7 +106,10 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         stopping = threading.Event()
-        for work in (_keep_models_loaded, _follow_commits):
+        works = [_keep_models_loaded, _follow_commits]
+        if settings.store is not None:
+            works.append(_keep_tables)
+        for work in works:
             threading.Thread(target=work, args=(view, stopping), daemon=True).start()
         with heartbeat(view.resources.store, "query", version("everindex")), closing(sessions):
             try:
@@ -221,3 +226,14 @@ def _follow_commits(view: View, stopping: threading.Event) -> None:
         stopping.wait(min(max(FOLLOW_SECONDS, 4 * (time.monotonic() - began)), _LONGEST_PAUSE))
     if commits:
         commits.close()
+
+
+def _keep_tables(view: View, stopping: threading.Event) -> None:
+    """Make what the tables of vectors in PostgreSQL lack; it may wait for minutes, unlike what follows commits."""
+    complaint = Complaint(view.resources, "the search by meaning in PostgreSQL")
+    while not stopping.wait(_KEEP_SECONDS):
+        try:
+            keep_tables(view.resources, view.memory)
+            complaint.over()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the file is read instead
+            complaint.met(f"{error}; until then the file is read for each question")

@@ -81,6 +81,7 @@ from workers.models import (
 from workers.vault_paths import locate_vault, not_there, on_another_host
 
 if TYPE_CHECKING:
+    from pipelines.cache.pgvector import VectorTable
     from pipelines.cache.postgres import PostgresCache
     from pipelines.postgres import Commits
 
@@ -534,6 +535,15 @@ class Resources:
         from pipelines.postgres import Commits  # noqa: PLC0415 - its library is not always installed
 
         return Commits(self.store.address)
+
+    def vector_table(self, cache: SqliteCache) -> VectorTable | None:
+        """Return what has the vectors of a cache's original for pgvector; None for files."""
+        if isinstance(self.store, Path):
+            return None
+        from pipelines.cache.pgvector import VectorTable  # noqa: PLC0415 - as above
+
+        schema = self.store.schema(cache.path.stem)
+        return VectorTable(self.store.address, schema, cache.meta.dimension)
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None

@@ -163,6 +163,11 @@ class SqliteSearch:
         found = select(self._con, f"SELECT id FROM vault_chunk WHERE has_vector = 1 {among}", bindings)
         return {chunk_id for (chunk_id,) in found}
 
+    def count_vectors(self) -> int:
+        """Count the chunks that have a vector."""
+        (count,) = one(self._con, "SELECT count(*) FROM vault_chunk_vec_rowids")
+        return int(count)
+
     def chunks_with_vectors_between(self, after: int, upto: int) -> set[int]:
         """Return those of the chunks with ids in (after, upto] that have a vector."""
         found = select(

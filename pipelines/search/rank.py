@@ -45,7 +45,7 @@ from pipelines.search.names import (
     with_titles,
 )
 from pipelines.search.operators import restricted
-from pipelines.search.vectors import QuantizedVectors, comparable, nearest_pieces
+from pipelines.search.vectors import Nearest, comparable, nearest_pieces
 from pipelines.store import Cache
 
 # Lower the score of passages that say little: lists of links after a note's text, names of notes without text.
@@ -381,7 +381,8 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
+    `quantized` and `words` are the cache's vectors and words in memory, or its vectors in PostgreSQL; without them
+    the cache itself is read.
     `names` are the names of its notes, and `symbols` those of its source files, read when first needed. `hidden`:
     notes that the asker must not see, whose names, words and links do not count; `only` is without their chunks.
     `attended` tells how much attention notes have, `tags` returns the vocabulary's names (`names.equivalents`), and
@@ -392,7 +393,7 @@ class Source:
     cache: Cache
     vector: Vector | None
     only: Sequence[int] | None = None
-    quantized: QuantizedVectors | None = None
+    quantized: Nearest | None = None
     words: WordPostings | None = None
     names: NoteNames = field(default_factory=NoteNames)
     hidden: Collection[str] = frozenset()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,14 @@ import simsimd
 
 from pipelines.cache.passages import Quantized
 from pipelines.cache.vectors import Vector
+from pipelines.errors import CacheError
 from pipelines.language import Language, language_of
 from pipelines.search.bm25 import Compared
 from pipelines.search.thresholds import scaled, thresholds_of
 from pipelines.store import Cache
+
+if TYPE_CHECKING:
+    from pipelines.cache.pgvector import VectorTable
 
 _LARGEST = 127
 _AT_ONCE = 4_000
@@ -126,8 +130,7 @@ class QuantizedVectors:
         self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
     ) -> list[tuple[int, float]]:
         """Return chunk ids (of `only` these) with their exact cosine to a unit vector, nearest first."""
-        exact = cache.search.cosines(vector, self._candidates(vector, _CANDIDATES * depth, only))
-        return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+        return _by_cosine(cache, vector, self._candidates(vector, _CANDIDATES * depth, only), depth)
 
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
         # A row that is being added or removed may be missing here.
@@ -175,6 +178,40 @@ def _room_for(rows: int, dimension: int) -> _Table:
         np.zeros(rows, np.float32),
         np.full(rows, _NO_CHUNK, np.int64),
     )
+
+
+def _by_cosine(
+    cache: Cache, vector: Vector, candidates: Sequence[int], depth: int
+) -> list[tuple[int, float]]:
+    exact = cache.search.cosines(vector, candidates)
+    return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVectors:
+    """The vectors of one cache in PostgreSQL, which select the candidates there. Any thread may ask."""
+
+    table: VectorTable
+
+    def nearest(
+        self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return chunk ids (of `only` these) with their exact cosine to a unit vector, nearest first."""
+        try:
+            candidates = self.table.nearest(vector, _CANDIDATES * depth, only)
+        except CacheError:  # the thread that follows commits says why
+            self.table.is_complete = False  # until it has reached the server again
+            return cache.search.nearest(vector, depth, only)
+        return _by_cosine(cache, vector, candidates, depth)
+
+
+class Nearest(Protocol):
+    """The vectors of one cache outside its file."""
+
+    def nearest(
+        self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return chunk ids (of `only` these) with their exact cosine to a unit vector, nearest first."""
 
 
 # Find how near the nearest piece of a passage is to a question: the whole passage, or one of its sentences.

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipelines.errors import StateError
 from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
-from pipelines.model import Place, PostgresPlace, folder_of
+from pipelines.model import Place, PostgresPlace, VectorIndex, folder_of
 from pipelines.sqlite import BUSY_MS, Connection, connect, first, migrate, one, select, steps_of, transaction
 
 # The file `state.db`: every connection to it is opened here, with all of its tables created.
@@ -292,6 +292,9 @@ WRITTEN: Subject[WrittenFacts] = Subject("written", WrittenFacts)
 VAULT: Subject[VaultFacts] = Subject("vault", VaultFacts)
 """What a host that has the vault tells those that do not."""
 
+VECTORS: Subject[VectorIndex] = Subject("vectors", VectorIndex, is_momentary=True)
+"""How PostgreSQL finds the nearest passages of a cache, by the cache's name."""
+
 SUBJECTS: tuple[Subject[Any], ...] = (
     HELD,
     COMPARISON,
@@ -308,6 +311,7 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     MEMORY,
     WRITTEN,
     VAULT,
+    VECTORS,
 )
 
 

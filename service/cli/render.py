@@ -309,6 +309,9 @@ def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None
         model = domain["model"] if console.width >= _WIDE else domain["model"].rpartition("/")[2]
         table.add_row(slug, *(f"{domain[name]:,}" for name in columns), model)
     console.print(table)
+    for slug, domain in domains.items():
+        if found_by := domain.get("vectors_in_postgresql"):
+            console.print(Text(f"{slug}: vectors in PostgreSQL: {found_by}"), soft_wrap=True)
     if size := sum(domain.get("bytes", 0) for domain in domains.values()):
         console.print(f"the index has {size / 1e6:,.1f} MB")
 

@@ -53,6 +53,10 @@ class DomainOverview(_OperationsModel):
     paused: bool
     model: str
     dimension: int
+    vectors_in_postgresql: str | None = Field(
+        None,
+        description="what finds the nearest passages there, such as `hnsw, recall@10 0.98`; null: not used",
+    )
     device: str | None = Field(description="that computes vectors: cpu or cuda; null: no model is loaded")
     precision: str | None = Field(description="bfloat16 or float32, as it computes; null: no model is loaded")
     texts_per_s: float | None = Field(description="in the last slice of work; null: none yet")
@@ -328,6 +332,10 @@ class DomainHealth(BaseModel):
     bytes: int = Field(description="size of the index's file")
     model: str
     dimension: int
+    vectors_in_postgresql: str | None = Field(
+        None,
+        description="what finds the nearest passages there, such as `hnsw, recall@10 0.98`; null: not used",
+    )
     percent: float = Field(
         description="how much of the domain is indexed, words and vectors together, 0 to 100"
     )

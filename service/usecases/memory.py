@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -17,11 +17,14 @@ from pipelines.model import Domain, NoteName
 from pipelines.search.bm25 import Compared, WordPostings
 from pipelines.search.code import SymbolNames
 from pipelines.search.names import NameIndex, NoteNames, OtherNames, equivalents, names_of
-from pipelines.search.vectors import QuantizedVectors
-from pipelines.state.state import MEMORY, State
+from pipelines.search.vectors import Nearest, QuantizedVectors, StoredVectors
+from pipelines.state.state import MEMORY, VECTORS, State
 from pipelines.tagging.vocabulary import TaxonomyFile, load
 from pipelines.vault.files import path_on_disk
 from workers.resources import Resources
+
+if TYPE_CHECKING:
+    from pipelines.cache.pgvector import VectorTable
 
 # With fewer chunks a scan of the file is faster than reading the candidates' vectors.
 _FEWEST = 4_000
@@ -30,6 +33,8 @@ _CHUNKS_AT_ONCE = 1_000
 _WORDS_AT_ONCE = 30
 _VECTORS_AT_ONCE = 100
 _END = 2**63 - 1
+# What no longer fitted into memory has to fit with room to spare before it is read into it again.
+_FITS_AGAIN = 0.9
 
 log = structlog.get_logger()
 
@@ -43,10 +48,15 @@ def _if_many(held: Held | None) -> Held | None:
 class InMemory:
     """Vectors, words and names by cache file. One fixed thread calls `follow` and `compare`; any thread may read.
 
-    Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead.
+    Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead. Vectors beyond
+    the memory for them are in PostgreSQL, if `table_of` returns a table.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        most_bytes: float | None = None,
+        table_of: Callable[[SqliteCache], VectorTable | None] = lambda _: None,
+    ) -> None:
         self._quantized: dict[Path, QuantizedVectors] = {}
         self._words: dict[Path, WordPostings] = {}
         self._names: dict[Path, NoteNames] = {}
@@ -55,9 +65,15 @@ class InMemory:
         self._followed: dict[Path, tuple[SqliteCache, int]] = {}
         self._compared: dict[Path, int] = {}
         self._multiplies = True
+        self._most_bytes = most_bytes
+        self._table_of = table_of
+        self._bytes: dict[Path, int] = {}
+        self._outgrown: dict[Path, VectorTable | None] = {}
 
-    def quantized(self, cache: SqliteCache) -> QuantizedVectors | None:
+    def quantized(self, cache: SqliteCache) -> Nearest | None:
         """Return a cache's vectors."""
+        if table := self._outgrown.get(cache.path):
+            return StoredVectors(table) if table.is_complete else None
         return _if_many(self._quantized.get(cache.path))
 
     def words(self, cache: SqliteCache) -> WordPostings | None:
@@ -72,6 +88,10 @@ class InMemory:
         """Return the symbols of a cache's source files, which questions read and follow."""
         return self._symbols.setdefault(cache.path, SymbolNames())
 
+    def tables(self) -> dict[Path, VectorTable]:
+        """Return the tables in PostgreSQL that are asked instead of memory."""
+        return {path: table for path, table in self._outgrown.copy().items() if table}
+
     def follow(self, caches: Sequence[SqliteCache]) -> bool:
         """Take in what was committed to these caches, and let go of those that are no longer among them.
 
@@ -82,6 +102,8 @@ class InMemory:
         for cache in caches:
             try:
                 self._follow(cache)
+                if table := self._outgrown.get(cache.path):
+                    table.follow(cache)
             except CacheError as error:
                 self._let_go(cache.path)
                 failed = error
@@ -112,6 +134,8 @@ class InMemory:
             self._symbols,
             self._followed,
             self._compared,
+            self._bytes,
+            self._outgrown,
         ):
             held.pop(path, None)
 
@@ -135,6 +159,9 @@ class InMemory:
         return found, upto is None
 
     def _follow_vectors(self, cache: SqliteCache) -> None:
+        if not self._fits(cache):
+            self._quantized.pop(cache.path, None)
+            return
         if not (self._multiplies and cache.meta.embeds):
             return
         quantized = self._quantized.get(cache.path)
@@ -149,6 +176,34 @@ class InMemory:
         quantized.follow(cache)
         # Only now: the vectors of half of a cache would hide the other half.
         self._quantized[cache.path] = quantized
+
+    def _fits(self, cache: SqliteCache) -> bool:
+        """Say whether the memory for vectors holds those of a cache; if not, it gets a table in PostgreSQL."""
+        if self._most_bytes is None:
+            return True
+        path = cache.path
+        self._bytes[path] = cache.search.count_vectors() * cache.meta.dimension
+        needed = sum(self._bytes[held] for held in {*self._quantized, path})
+        fits = needed <= self._most_bytes * (_FITS_AGAIN if path in self._outgrown else 1)
+        if fits:
+            self._outgrown.pop(path, None)
+        elif path not in self._outgrown:
+            self._outgrown[path] = self._table_of(cache)
+        return fits
+
+
+def keep_tables(resources: Resources, memory: InMemory) -> None:
+    """Make what the tables in PostgreSQL lack, such as an index, which may take minutes.
+
+    Raises ConfigurationError where pgvector cannot be used, CacheError.
+    """
+    state = resources.state()
+    for path, table in memory.tables().items():
+        known = state.get(VECTORS, path.stem)
+        built = table.keep(resources.settings.vector_index, known.value if known else None)
+        if built:
+            state.put(VECTORS, built, path.stem)
+            log.info("vectors in PostgreSQL", cache=path.stem, **built._asdict())
 
 
 # The other names of tags, for domains whose questions count them.

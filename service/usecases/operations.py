@@ -47,7 +47,7 @@ from service.schemas.operations import (
     WatcherState,
 )
 from service.usecases.audience import named_domains
-from service.usecases.status import find_problems, uncounted
+from service.usecases.status import find_problems, uncounted, vectors_in_postgresql
 from workers.attention import attention_of
 from workers.heartbeat import lives
 from workers.jobs import is_paused
@@ -348,6 +348,7 @@ class Operations:
             paused=is_paused(self.resources, domain.slug),
             model=cache.meta.model,
             dimension=cache.meta.dimension,
+            vectors_in_postgresql=vectors_in_postgresql(self.resources, cache),
             device=embedder.value.device if embedder else None,
             precision=embedder.value.precision if embedder else None,
             texts_per_s=speed.value.texts_per_s if speed else None,

@@ -446,7 +446,7 @@ class View:
         self.audience = OWNER
         self._wait = wait_for_model
         self._models = QuestionModels(resources)
-        self._in_memory = InMemory()
+        self.memory = InMemory(resources.settings.memory_bytes, resources.vector_table)
         self._vocabularies = Vocabularies(resources)
         self.titles = TitleIndex()
         self._shared: tuple[tuple[str, ...], dict[str, list[str]]] = ((), {})
@@ -510,12 +510,12 @@ class View:
         """
         caches = [cache for _, cache in self.readers()]
         for cache in caches:  # they need no model, and the first question would wait for them
-            self._in_memory.names(cache).follow(cache)
-        return self._in_memory.follow([one for one in caches if self._models.has_loaded(one.meta.model)])
+            self.memory.names(cache).follow(cache)
+        return self.memory.follow([one for one in caches if self._models.has_loaded(one.meta.model)])
 
     def check_memory(self) -> None:
         """Compare a part of the data in memory with the caches. Called by the thread that follows commits."""
-        check_memory(self.resources, self._in_memory, self.readers())
+        check_memory(self.resources, self.memory, self.readers())
 
     def _embed(self, question: Question, model: str) -> None:
         """See that a question has its vector by a model, or None where there is none."""
@@ -668,7 +668,7 @@ class View:
             require_no_question(filters)
 
         def source(domain: Domain, cache: SqliteCache) -> Source:
-            held, hidden = self._in_memory, self.audience.hidden(domain.slug) | self.resources.gone()
+            held, hidden = self.memory, self.audience.hidden(domain.slug) | self.resources.gone()
             self._embed(question, cache.meta.model)
             if filters.name_communities:
                 self.audience.require_communities(domain.slug)

@@ -35,6 +35,7 @@ from pipelines.state.state import (
     HELD,
     REFUSED,
     STATE_FILE,
+    VECTORS,
     WATCHER,
     Fact,
     RefusedMessages,
@@ -264,9 +265,21 @@ def state_of(resources: Resources, domain: Domain, cache: SqliteCache) -> dict[s
     """Return what `pipelines.indexing.status.domain_status` does, how it was ranked, and what `reembed` costs."""
     by = cache.graph.ranked_by()
     return domain_status(cache, resources.state(), domain.slug, uncounted(resources, domain)) | {
+        "vectors_in_postgresql": vectors_in_postgresql(resources, cache),
         "reembed": _reembed_cost(resources, domain, cache),
         "methods": by and Methods.model_validate(by),
     }
+
+
+def vectors_in_postgresql(resources: Resources, cache: SqliteCache) -> str | None:
+    """Say what finds the nearest passages of a cache in PostgreSQL; None where that is not asked."""
+    if isinstance(resources.store, Path) or resources.settings.memory_bytes is None:
+        return None
+    built = resources.state().get(VECTORS, cache.path.stem)
+    if built is None:
+        return None
+    kind, _, recall = built.value
+    return kind if kind == "exact" else f"{kind}, recall@10 {recall:.2f}"
 
 
 def _reembed_cost(resources: Resources, domain: Domain, cache: SqliteCache) -> ReembedCost | None:

@@ -571,7 +571,9 @@ class WorkPages:
             settle=self._operations.resources.settings.settle_seconds,
             verdict=_verdict(now, sums),
             columns={name for name in _COUNTED if any(getattr(one, name) for one in now.domains)},
-            embedders=len({one.model for one in now.domains}) > 1 or bool(now.problems or now.failed),
+            embedders=len({one.model for one in now.domains}) > 1
+            or bool(now.problems or now.failed)
+            or any(one.vectors_in_postgresql for one in now.domains),
             held=bool(self._held()),
             root=self._operations.resources.root,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 import pytest
 
@@ -74,6 +76,59 @@ def test_the_answers_are_those_of_a_vault_in_files_and_no_file_holds_the_state(u
     here.up()
     assert answers(here) == found
     here.stop()
+
+
+def test_without_memory_for_vectors_pgvector_finds_the_same_and_status_says_so(user):
+    user.up()
+    found = answers(user)
+    user.stop()
+    user.environment["EVERINDEX_MEMORY_MB"] = "0"
+    user.up()
+
+    def said() -> object:
+        (domain,) = user.health()["domains"].values()
+        return domain["vectors_in_postgresql"]
+
+    wait_for(said, "the index is built")
+    assert re.fullmatch(r"ivfflat, recall@10 [01]\.\d\d", str(said()))
+    assert f"vectors in PostgreSQL: {said()}" in user.run("status", *user.place)
+    assert f"vectors in PostgreSQL: {said()}" in user.get("/ops").text
+    for question, hits in answers(user).items():
+        # A cosine is computed otherwise than in the file.
+        expected = [(hit["path"], pytest.approx(hit["score"], abs=1e-5)) for hit in found[question]]
+        assert [(hit["path"], hit["score"]) for hit in hits] == expected
+    (user.root / "late.md").write_text("# Late\n\nThe quokka crosses.\n")
+    wait_for(lambda: of_the_late_note(user), "its vector")
+    user.stop()
+    user.environment["EVERINDEX_VECTOR_INDEX"] = "exact"
+    user.up()
+    wait_for(lambda: said() == "exact", "the index is dropped")
+    assert user.health()["problems"] == []
+
+
+def of_the_late_note(user: User) -> list[tuple[object, ...]]:
+    """What the table for pgvector has of it."""
+    resources = resources_of(user)
+    (domain,) = resources.domains()
+    sql = "SELECT 1 FROM vault_embedding e JOIN vault_chunk c ON c.id = e.chunk_id WHERE c.path = 'late.md'"
+    return select(resources.stored(domain).con, sql)
+
+
+def test_a_database_without_pgvector_is_a_problem_and_questions_are_answered_from_the_file(user, server):
+    with psycopg.connect(server.address, autocommit=True) as administrator:
+        administrator.execute("CREATE ROLE plain LOGIN")
+        administrator.execute("CREATE DATABASE plain OWNER plain")
+    user.environment["EVERINDEX_STORE"] = server.address.replace("everindex@", "plain@").replace(
+        "/postgres", "/plain"
+    )
+    user.environment["EVERINDEX_MEMORY_MB"] = "0"
+    user.up()
+    (problem,) = wait_for(lambda: user.health()["problems"], "the problem is reported")
+    assert "run `CREATE EXTENSION vector`" in problem
+    assert all(answers(user).values())
+    with psycopg.connect(server.address.replace("/postgres", "/plain"), autocommit=True) as administrator:
+        administrator.execute("CREATE EXTENSION vector")
+    wait_for(lambda: not user.health()["problems"], "the problem is over")
 
 
 def test_a_save_while_the_server_is_dead_is_found_when_it_is_back(user, server):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipelines.model import VectorIndex
 from pipelines.state.state import (
     COMPARISON,
     EMBEDDER,
@@ -21,6 +22,7 @@ from pipelines.state.state import (
     TAGGED,
     TAGGING_BEGAN,
     VAULT,
+    VECTORS,
     WATCHER,
     WRITTEN,
     Clocks,
@@ -101,6 +103,7 @@ VALUES: list[tuple[Any, Any]] = [
     (MEMORY, {"vault": (40, 2)}),
     (WRITTEN, WrittenFacts("In/a.md", ("5e8f", "07ab"))),
     (VAULT, VaultFacts("0a1b2c", "all: {}", None)),
+    (VECTORS, VectorIndex("hnsw", 120_000, 0.98)),
 ]
 
 

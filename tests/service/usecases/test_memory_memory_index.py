@@ -58,9 +58,9 @@ def test_a_question_has_the_same_answers_from_memory_as_from_the_file(resources,
     cache = index(resources, NOTES)
     questions = View(resources, wait_for_model=True)
     before = answers(questions)
-    assert questions._in_memory.words(cache) is questions._in_memory.quantized(cache) is None
+    assert questions.memory.words(cache) is questions.memory.quantized(cache) is None
     questions.follow_commits()
-    assert len(questions._in_memory.words(cache)) == len(questions._in_memory.quantized(cache)) == 4
+    assert len(questions.memory.words(cache)) == len(questions.memory.quantized(cache)) == 4
     assert answers(questions) == before
     index(resources, {"Walrus.md": "# Walrus\n\nA walrus in the garden."})
     assert questions.search(read_question("walrus"), 1).results[0].path == "Walrus.md"
@@ -92,9 +92,7 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
     (domain,) = resources.domains()
     cache = resources.reader(domain)
     with cache.snapshot():
-        found = (
-            questions._in_memory.words(cache).look_up(cache, read_question("garden").wanted).scores().best(10)
-        )
+        found = questions.memory.words(cache).look_up(cache, read_question("garden").wanted).scores().best(10)
     expected = cache.search.matching(read_question("garden").wanted, 10)
     assert found == [(chunk, pytest.approx(score)) for chunk, score in expected]
     assert len(expected) == 3
@@ -106,6 +104,27 @@ def test_few_vectors_are_read_from_the_file(resources):
     memory.follow([cache])
     assert memory.quantized(cache) is None
     assert len(memory.words(cache)) == 4
+
+
+def test_vectors_beyond_the_memory_for_them_are_read_from_the_file(resources, monkeypatch):
+    monkeypatch.setattr("service.usecases.memory._FEWEST", 1)
+    index(resources, NOTES)
+    (domain,) = resources.domains()
+    cache = resources.reader(domain)
+    size = cache.search.count_vectors() * cache.meta.dimension
+    memory = InMemory(most_bytes=size)
+    memory.follow([cache])
+    assert len(memory.quantized(cache)) == 4
+    index(resources, {"Walrus.md": "# Walrus\n\nA walrus in the garden."})
+    memory.follow([cache])
+    assert memory.quantized(cache) is None
+    assert len(memory.words(cache)) == 5
+    # It has to fit with room to spare before all are read into memory again.
+    for path, is_held in (("Walrus.md", False), ("River.md", True)):
+        (resources.root / path).unlink()
+        index(resources, {})
+        memory.follow([cache])
+        assert (memory.quantized(cache) is not None) == is_held
 
 
 def test_what_no_longer_serves_is_let_go(resources, monkeypatch):
@@ -165,14 +184,14 @@ def test_what_differs_in_memory_is_counted_reported_and_read_again(resources, ch
     before = answers(questions)
     questions.check_memory()
     assert (counts(resources).checked > 0, counts(resources).differing) == (True, 0)
-    damage(questions._in_memory, cache)
+    damage(questions.memory, cache)
     questions.check_memory()
     assert counts(resources).differing == 1
     (problem,) = resources.problems().reported()
     assert problem.subject == "vault"
     assert "were reloaded" in problem.message
     assert questions.health(resources.queue()).status == "degraded"
-    assert questions._in_memory.words(cache) is questions._in_memory.quantized(cache) is None
+    assert questions.memory.words(cache) is questions.memory.quantized(cache) is None
     questions.follow_commits()
     assert answers(questions) == before
     questions.check_memory()
@@ -183,10 +202,10 @@ def test_what_differs_in_memory_is_counted_reported_and_read_again(resources, ch
 def test_all_that_is_held_is_compared_part_by_part(monkeypatch, checked):
     questions, cache = checked
     monkeypatch.setattr("service.usecases.memory._CHUNKS_AT_ONCE", 1)
-    ends = [questions._in_memory.compare(cache)[1] for _ in range(8)]
+    ends = [questions.memory.compare(cache)[1] for _ in range(8)]
     assert ends == [False, False, False, True] * 2
-    damage_words(questions._in_memory, cache)
-    found = [questions._in_memory.compare(cache)[0].differing for _ in range(4)]
+    damage_words(questions.memory, cache)
+    found = [questions.memory.compare(cache)[0].differing for _ in range(4)]
     assert sum(found) == 1
 
 
@@ -203,11 +222,11 @@ def test_counts_go_on_where_a_query_worker_before_left_them(resources, checked):
 
 def test_another_file_of_the_same_name_is_read_from_its_beginning(checked):
     questions, cache = checked
-    questions._in_memory.follow([cache])
+    questions.memory.follow([cache])
     other = SqliteCache.open(cache.path)
-    words = questions._in_memory.words(cache)
-    questions._in_memory.follow([other])
-    assert questions._in_memory.words(other) is not words
+    words = questions.memory.words(cache)
+    questions.memory.follow([other])
+    assert questions.memory.words(other) is not words
     other.close()
 
 
@@ -232,7 +251,7 @@ def test_a_cache_that_cannot_be_read_keeps_no_other_from_being_followed(checked,
 
 def test_verify_says_what_a_running_service_compared(resources, checked):
     questions, cache = checked
-    damage_words(questions._in_memory, cache)
+    damage_words(questions.memory, cache)
     questions.check_memory()
     with only_one(resources.place.state):
         lines = describe(verify_caches(resources))
