@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import get_args
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
@@ -33,6 +32,7 @@ from service.usecases.status import uncounted
 
 _STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
 _LATEST = 1_000
+_BESIDE_THE_VAULT: tuple[Role, ...] = ("watcher", "worker", "query")
 
 
 class SearchTimes:
@@ -253,7 +253,8 @@ class Facts(Collector):
         )
         recent = self._operations.processes()
         living = [one for one in recent if one.alive]
-        for role in get_args(Role):
+        # Workers without the vault are told of where there are any: their absence is no fault.
+        for role in dict.fromkeys((*_BESIDE_THE_VAULT, *(one.role for one in recent))):
             up.add_metric([role], sum(one.role == role for one in living))
             ended.add_metric([role], sum(one.role == role and not one.alive for one in recent))
         for one in living:
