@@ -128,7 +128,7 @@ class _Pool:
         con.close()
 
     def _connect_again(self) -> _Raw:
-        """Connect, unless that was just waited for in vain: every question would wait for a server that is silent."""
+        """Connect, unless an attempt has just timed out: otherwise every question would wait for a silent server."""
         if self._failed and time.monotonic() < self._failed[1]:
             raise psycopg.OperationalError(self._failed[0])
         began = time.monotonic()
@@ -155,14 +155,14 @@ def _close_all(idle: list[_Raw]) -> None:
 
 
 class Commits:
-    """Hears of commits in a database, as a hint: who waits looks for itself now and then, too. Do not share it."""
+    """Listens for commits in a database. It is only a hint, so callers also poll. Do not share it between threads."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._con: _Raw | None = None
 
     def wait(self, seconds: float) -> None:
-        """Wait until something was committed since the last call, or for so many seconds, unless it hears nothing."""
+        """Return after a commit or after `seconds`; at once if it has just connected, or cannot."""
         try:
             if self._con is None:
                 self._con = _connected(self._address)

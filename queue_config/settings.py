@@ -68,7 +68,8 @@ def _is_this_machine(host: str | None) -> bool:
         return False
 
 
-_OF_POSTGRESQL = ("postgresql://", "postgres://")
+OF_POSTGRESQL = ("postgresql://", "postgres://")
+"""How an address of PostgreSQL begins."""
 _NO_STORE = "it has to begin with postgresql://"
 _NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
 _NO_INBOX = "has to be the path of a folder relative to the vault, without names that begin with a dot"
@@ -392,7 +393,7 @@ class Settings(BaseSettings):
     @classmethod
     def _is_of_postgresql(cls, address: SecretStr | None) -> SecretStr | None:
         """Refuse an address of something else without repeating its password."""
-        if address is not None and not address.get_secret_value().startswith(_OF_POSTGRESQL):
+        if address is not None and not address.get_secret_value().startswith(OF_POSTGRESQL):
             raise ValueError(_NO_STORE)
         return address
 

@@ -75,15 +75,15 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
     `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
     """
     share_arenas()
-    state = Resources(settings).place.state
+    resources = Resources(settings)
     listener = bind(settings.port, host)
     port = listener.getsockname()[1]
-    app = create_app(settings, port, names)
+    app = _app_of(resources, port, names)
     # uvicorn raises the signal again after it has stopped; the clean-up below must happen all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with ExitStack() as stack:
         try:
-            stack.enter_context(announced(state, port, process_name()))
+            stack.enter_context(announced(resources.place.state, port, process_name()))
         except OSError as error:
             log.warning("the command line cannot find this service", reason=str(error))
         serve(app, listener)
@@ -94,7 +94,10 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
 
     The guard is the outermost middleware, so that the answer to an unexpected error has its headers, too.
     """
-    resources = Resources(settings)
+    return _app_of(Resources(settings), port, names)
+
+
+def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
     resources.check_models()
     view = View(resources)
     answerers = Answerers(view)
@@ -107,7 +110,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         stopping = threading.Event()
         works = [_keep_models_loaded, _follow_commits]
-        if settings.store is not None:
+        if resources.settings.store is not None:
             works.append(_keep_tables)
         for work in works:
             threading.Thread(target=work, args=(view, stopping), daemon=True).start()

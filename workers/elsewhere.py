@@ -38,11 +38,8 @@ def hand_out(resources: Resources) -> None:
     said = resources.processes().recent()
     if not any(one.role == "helper" and lives(one.name, age) for one, age in said) or not resources.present():
         return
-    for domain in resources.domains():
-        cache = resources.cache(domain)
-        if isinstance(cache, PostgresCache):
-            wanted = cache.handed_out.wanted(_AT_ONCE)
-            cache.handed_out.put(_read(resources, wanted))
+    for _, cache in _caches(resources):
+        cache.handed_out.put(_read(resources, cache.handed_out.wanted(_AT_ONCE)))
 
 
 def _read(resources: Resources, wanted: list[tuple[str, str]]) -> list[FileContent]:
@@ -67,7 +64,7 @@ def run_helper(resources: Resources, *, only_vectors: bool) -> None:
     trouble = Trouble("the store cannot be used; this worker waits for it")
     parser = ApartParser()
     for _, cache in _caches(resources):
-        # What died on this host: another one waits until it has been silent for long enough.
+        # Other hosts have to wait until a dead process has been silent for long enough; this one knows that it ended.
         cache.leases.free_those_of_the_dead(resources.is_at_work)
     with heartbeat(resources.store, "embedder" if only_vectors else "helper", version("everindex")):
         pause = 0.0

@@ -254,9 +254,9 @@ class Resources:
         return self.place.identity.inode == 0 and not isinstance(self.store, Path)
 
     def tell_of_vault(self) -> None:
-        """Tell hosts without the vault what they must know of it; only of a vault that is here. Raises CacheError."""
+        """Tell hosts without the vault, through PostgreSQL, what they must know of it. Raises CacheError."""
         facts = VaultFacts(self.place.identity.vault_id, self.registry().source, read_daily_format(self.root))
-        if not isinstance(self.store, Path) and (self._told is None or self._told[1] != facts):
+        if self._told is None or self._told[1] != facts:
             self.state().put(VAULT, facts)
             self._told = 0.0, facts
 

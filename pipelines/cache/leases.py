@@ -40,8 +40,8 @@ _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {L
 _TOGETHER = f"error_kind IS DISTINCT FROM '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
 
-WAITING_FOR_WORDS = f"{PENDING['words']} AND {_FREE} AND {_DUE}"
-"""The SQL condition for a row whose words are pending, due at `:now`, and leased to nobody."""
+TAKABLE: dict[Stage, str] = {stage: f"{pending} AND {_FREE} AND {_DUE}" for stage, pending in PENDING.items()}
+"""The SQL condition for a row to be pending, due at `:now`, and leased to nobody, per stage."""
 _AMONG: dict[Among, str] = {
     "all": "",
     "together": f" AND {_TOGETHER}",
@@ -84,7 +84,7 @@ class SqlLeases:
     def _takable(self, stage: Stage, among: Among) -> str:
         """Return the condition for a row to be pending, due and free."""
         handed_out = _HANDED_OUT if self.only_handed_out and stage == "words" else ""
-        return f"{PENDING[stage]} AND {_FREE} AND {_DUE}{_AMONG[among]}{handed_out}"
+        return f"{TAKABLE[stage]}{_AMONG[among]}{handed_out}"
 
     def has_pending(self, stage: Stage, among: Among = "all") -> bool:
         """Say whether a row is pending, due and free."""

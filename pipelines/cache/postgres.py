@@ -20,7 +20,7 @@ from typing import Any
 from pipelines.cache.cache import CacheTables, SqliteCache, add_vectors, add_words
 from pipelines.cache.filters import SqliteFiltering
 from pipelines.cache.graph import SqlGraph
-from pipelines.cache.leases import WAITING_FOR_WORDS
+from pipelines.cache.leases import TAKABLE
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
 from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
@@ -234,7 +234,7 @@ class HandedOut:
 
         None if few notes wait, or if as many bytes as may be are handed out already. Raises CacheError.
         """
-        free = f"{WAITING_FOR_WORDS} AND wanted_hash IS NOT NULL"
+        free = f"{TAKABLE['words']} AND wanted_hash IS NOT NULL"
         found = select(
             self._con,
             f"SELECT f.raw, f.wanted_hash FROM vault_file f LEFT JOIN vault_content c USING (path) WHERE {free}"

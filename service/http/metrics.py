@@ -253,7 +253,7 @@ class Facts(Collector):
         )
         recent = self._operations.processes()
         living = [one for one in recent if one.alive]
-        # Workers without the vault are told of where there are any: their absence is no fault.
+        # A vault needs no workers on other hosts, so these roles appear only once there are some.
         for role in dict.fromkeys((*_BESIDE_THE_VAULT, *(one.role for one in recent))):
             up.add_metric([role], sum(one.role == role for one in living))
             ended.add_metric([role], sum(one.role == role and not one.alive for one in recent))

@@ -47,6 +47,7 @@ from pipelines.state.note_log import NoteLog
 from pipelines.state.state import STATE_FILE
 from pipelines.store import WritableCache
 from pipelines.vault.atomic import file_bytes
+from queue_config.settings import OF_POSTGRESQL
 from service.runtime.lock import only_one
 from service.usecases.memory import memory_counts
 from service.usecases.text import added, counted, not_asked_for
@@ -497,7 +498,7 @@ def migrate(resources: Resources, to: str, progress: Callable[[str, int, int], N
 def _other_store(resources: Resources, to: str) -> Place:
     """Return the store of that name, which is not the current one. Raises ConfigurationError."""
     is_in_files = isinstance(resources.store, Path)
-    if to != FILES and not to.startswith(("postgresql://", "postgres://")):
+    if to != FILES and not to.startswith(OF_POSTGRESQL):
         raise ConfigurationError("a vault is migrated to postgresql://USER@HOST/DATABASE, or to `files`")
     if is_in_files != (to == FILES):
         return resources.place.state if to == FILES else resources.in_postgresql(to)

@@ -663,12 +663,12 @@ class View:
         `depth`: see `find`. `way` changes what each domain is asked by. Raises DomainNotFoundError, FilterError.
         """
         root, present, now = self.resources.root, self.resources.present(), now or datetime.now(UTC)
-        filters = question.filters
+        filters, gone = question.filters, self.resources.gone()
         if question.is_list:
             require_no_question(filters)
 
         def source(domain: Domain, cache: SqliteCache) -> Source:
-            held, hidden = self.memory, self.audience.hidden(domain.slug) | self.resources.gone()
+            held, hidden = self.memory, self.audience.hidden(domain.slug) | gone
             self._embed(question, cache.meta.model)
             if filters.name_communities:
                 self.audience.require_communities(domain.slug)

@@ -7,15 +7,13 @@ questions. All of it is in a namespace that ends with its last process.
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -28,7 +26,7 @@ import psycopg
 from pipelines.cache.cache import SqliteCache
 from pipelines.errors import CacheError
 from tests.faults.kills import SOME_DOCUMENTS, Editor
-from tests.faults.outages import take_all_space
+from tests.faults.outages import own_namespaces, play_rounds, rounds_of, take_all_space
 from tests.faults.processes import Found, Trio
 from tests.faults.stage import picture
 from tests.postgres import PostgresServer, postgres_server
@@ -37,7 +35,7 @@ from tests.whole.conftest import wait_for
 
 _NETWORK = "10.213.7"
 _SERVER = f"{_NETWORK}.1"
-# A library that, loaded first, makes the wall clock wrong by so many seconds. (libfaketime also breaks `time.sleep`.)
+# A library to preload, which shifts the wall clock by WRONG_BY seconds. (libfaketime also breaks `time.sleep`.)
 _WRONG_CLOCK = """
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -196,12 +194,6 @@ class Hosts(Trio):
         address = f"http://{self.hosts['door'].address}:{self.port}{path}"
         return self._client.get(address, params=params, headers={"Authorization": f"Bearer {token}"})
 
-    def health(self) -> dict[str, Any]:
-        try:
-            return dict(self.get("/health").json())
-        except (httpx.HTTPError, ValueError, FileNotFoundError):
-            return {}
-
     def _confirm_what_is_held(self) -> None:
         """Confirm the deletions on the host of the vault, as the person there who deleted so many on purpose."""
         if any("vanished" in problem for problem in self.health().get("problems", [])):
@@ -270,39 +262,17 @@ class Hosts(Trio):
 def rounds(chance: random.Random, folder: Path) -> Iterator[dict[str, float]]:
     """Edit the vault while something fails; yield what differs after each round, for ever. Raises NoNetworkError."""
     folder.mkdir(parents=True, exist_ok=True)
-    namespace = ["unshare", "--net", "--mount", *(() if os.geteuid() == 0 else ("--user", "--map-root-user"))]
+    namespace = own_namespaces("--net", "--mount")
     setup = f"ip link add hosts type bridge && ip addr add {_SERVER}/24 dev hosts && ip link set hosts up && ip link set lo up"
     try:
         subprocess.run([*namespace, "sh", "-c", setup], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise NoNetworkError(f"a network of our own cannot be made: {error}") from error
-    command = [
-        *namespace,
-        "sh",
-        "-c",
-        f'{setup} && exec "$@"',
-        "hosts",
-        sys.executable,
-        "-m",
-        "tests.faults.hosts",
-    ]
-    with subprocess.Popen(
-        [*command, str(chance.random()), str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdin
-        assert child.stdout
-        while True:
-            child.stdin.write("again\n")
-            child.stdin.flush()
-            line = child.stdout.readline()
-            assert line, f"the harness in the namespace ended with {child.wait()}"
-            yield json.loads(line)
+    harness = [sys.executable, "-m", "tests.faults.hosts", str(chance.random()), str(folder)]
+    yield from rounds_of([*namespace, "sh", "-c", f'{setup} && exec "$@"', "hosts", *harness])
 
 
-def _rounds(chance: random.Random, folder: Path) -> Iterator[dict[str, float]]:
+def _rounds(chance: random.Random, folder: Path) -> Generator[dict[str, float], None, None]:
     with ExitStack() as stack:
         server = stack.enter_context(
             postgres_server(_SERVER, _small_disk(), options=["max_wal_size=64MB", "min_wal_size=32MB"])
@@ -397,10 +367,7 @@ def _is_found(hosts: Hosts, word: str) -> bool:
 def main() -> None:
     """Play a round for each line of standard input, in a namespace that `rounds` has made."""
     seed, folder = sys.argv[1:]
-    with closing(_rounds(random.Random(seed), Path(folder))) as found:  # noqa: S311 - no secret
-        for _ in sys.stdin:
-            sys.stdout.write(json.dumps(next(found)) + "\n")
-            sys.stdout.flush()
+    play_rounds(_rounds(random.Random(seed), Path(folder)))  # noqa: S311 - no secret
 
 
 if __name__ == "__main__":

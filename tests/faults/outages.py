@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,15 +231,23 @@ def disk_full(chance: random.Random, folder: Path, model: Path | None = None) ->
     """
     folder.mkdir(parents=True, exist_ok=True)
     model = model or build_tiny_model(folder)
-    namespace = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--user", "--map-root-user"))]
+    namespace = own_namespaces("--mount")
     try:
         subprocess.run([*namespace, "mount", "-t", "tmpfs", "tmpfs", folder], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise NoSmallDiskError(f"a file system of our own cannot be mounted: {error}") from error
     command = [sys.executable, "-m", "tests.faults.outages", str(chance.random()), str(folder), str(model)]
-    with subprocess.Popen(
-        [*namespace, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
+    yield from rounds_of([*namespace, *command])
+
+
+def own_namespaces(*kinds: str) -> list[str]:
+    """Return the command that runs another one in new namespaces of these kinds, where it may mount and make links."""
+    return ["unshare", *kinds, *(() if os.geteuid() == 0 else ("--user", "--map-root-user"))]
+
+
+def rounds_of(command: Sequence[str]) -> Iterator[dict[str, float]]:
+    """Run a harness that plays its rounds by `play_rounds`; yield what each found, for ever."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin
         assert child.stdout
         while True:
@@ -250,7 +258,15 @@ def disk_full(chance: random.Random, folder: Path, model: Path | None = None) ->
             yield json.loads(line)
 
 
-def _fills(chance: random.Random, folder: Path, model: Path) -> Iterator[dict[str, float]]:
+def play_rounds(rounds: Generator[dict[str, float], None, None]) -> None:
+    """Play a round for each line of standard input, and write what it found to standard output."""
+    with closing(rounds):
+        for _ in sys.stdin:
+            sys.stdout.write(json.dumps(next(rounds)) + "\n")
+            sys.stdout.flush()
+
+
+def _fills(chance: random.Random, folder: Path, model: Path) -> Generator[dict[str, float], None, None]:
     """Fill two disks in turn: one has the queue on it, too; the other's worker gets its tasks from Redis."""
     with ExitStack() as stack:
         server = stack.enter_context(RedisServer(folder / "server"))
@@ -317,10 +333,7 @@ def _is_behind(answer: dict[str, Any]) -> bool:
 def main() -> None:
     """Fill a disk for each line of standard input, in a namespace that `disk_full` has made."""
     seed, folder, model = sys.argv[1:]
-    with closing(_fills(random.Random(seed), Path(folder), Path(model))) as rounds:  # noqa: S311 - no secret
-        for _ in sys.stdin:
-            sys.stdout.write(json.dumps(next(rounds)) + "\n")
-            sys.stdout.flush()
+    play_rounds(_fills(random.Random(seed), Path(folder), Path(model)))  # noqa: S311 - no secret
 
 
 if __name__ == "__main__":
