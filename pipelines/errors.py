@@ -313,6 +313,26 @@ class CannotUndoError(EverindexError):
     """A change of tags cannot be undone: it is not such a change, it is already undone, or not now."""
 
 
+class ChatOffError(EverindexError):
+    """No model is named that could answer in a conversation."""
+
+
+class ChatNotFoundError(NotFoundError):
+    """There is no such conversation, or no such question in it."""
+
+
+class ChatModelError(EverindexError):
+    """A model gave no answer, or not all of it."""
+
+
+class ToolsRefusedError(ChatModelError):
+    """A model takes no tools."""
+
+
+class CalculationError(EverindexError):
+    """An expression cannot be calculated."""
+
+
 class ProposerError(EverindexError):
     """A tag proposer cannot answer until something changes: a bad key, a missing model."""
 

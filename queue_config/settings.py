@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 from pydantic_settings import (
@@ -93,7 +94,10 @@ NOTES_A_DOLLAR = 200
 A note of 1,000 tokens costs 0.0004 dollars (2026-11), so that notes many times as long keep within the dollar.
 """
 
-_NO_JSON = 'has to be JSON such as [{"url": "http://localhost:11434", "kind": "ollama", "model": "bge-m3"}]'
+_NO_JSON = {
+    "endpoints": 'has to be JSON such as [{"url": "http://localhost:11434", "kind": "ollama", "model": "bge-m3"}]',
+    "chat": 'has to be JSON such as {"model": "claude-haiku-5-5"}',
+}
 _NO_BASE_URL = (
     "has to be an https:// address without a password (http:// only on this machine: http://127.0.0.1:8080), "
     "because the API key and the text of notes are sent there"
@@ -119,6 +123,10 @@ class SettingsFileError(ValueError):
 _PORT_OF_OLLAMA = 11434
 _DEAREST_USD = 0.2
 """US dollars per million tokens: what no provider's embeddings cost more than, by their lists of 2026-11."""
+
+
+_DEAREST_CHAT_USD = 50.0
+"""Likewise for a model that answers."""
 
 
 class EndpointSettings(BaseModel):
@@ -175,6 +183,42 @@ class EndpointSettings(BaseModel):
         """US dollars per million tokens; an unknown price counts as the highest, so that the day's limit holds."""
         if self.usd_per_million_tokens is None:
             return _DEAREST_USD if self.key else 0.0
+        return self.usd_per_million_tokens
+
+
+class ChatSettings(BaseModel):
+    """The model that answers in conversations, the table `[chat]` of the TOML file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    model: str = Field(
+        min_length=1, description="the model's name: Claude's, or as the server at `url` has it"
+    )
+    url: str | None = Field(
+        default=None,
+        description="a server of OpenAI's shape, http://localhost:11434/v1; default: Anthropic's, with its own key",
+    )
+    key: SecretStr | None = Field(default=None, description="that server's API key; default: none")
+    local: bool = Field(default=False, description="private notes may be sent to it")
+    usd_per_million_tokens: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description=f"that server's highest price; default: 0 without a key, else {_DEAREST_CHAT_USD:g}",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_private(cls, url: str | None) -> str | None:
+        if url is not None and not is_encrypted(url):
+            raise ValueError(_NO_BASE_URL)
+        return url.rstrip("/") if url else None
+
+    @property
+    def price(self) -> float:
+        """US dollars per million tokens; an unknown price counts as the highest, so that the day's limit holds."""
+        if self.usd_per_million_tokens is None:
+            return _DEAREST_CHAT_USD if self.key else 0.0
         return self.usd_per_million_tokens
 
 
@@ -256,11 +300,17 @@ class Settings(BaseSettings):
         description="servers that embed, in the order in which they are tried; default: none, models run here",
         examples=['[{url = "http://localhost:11434", model = "bge-m3"}]'],
     )
+    chat: Annotated[ChatSettings | None, NoDecode] = Field(
+        default=None,
+        description="the model that answers in conversations; default: none, there are no conversations",
+        examples=['{model = "claude-haiku-5-5"}'],
+    )
     usd_a_day: float = Field(
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="the most that endpoints may cost per day (UTC), in dollars, and as much again for Claude",
+        description="the most that endpoints and conversations may cost per day (UTC), in dollars, and as much again"
+        " for the tags that Claude proposes",
         examples=["0.5"],
     )
     anthropic_api_key: SecretStr | None = Field(
@@ -412,14 +462,14 @@ class Settings(BaseSettings):
             raise ValueError(_NO_BASE_URL)
         return url
 
-    @field_validator("endpoints", mode="before")
+    @field_validator("endpoints", "chat", mode="before")
     @classmethod
-    def _are_json(cls, given: object) -> object:
+    def _are_json(cls, given: object, info: ValidationInfo) -> object:
         """Read the JSON of a variable here: the library's own error would end the program without a word of why."""
         try:
             return json.loads(given) if isinstance(given, str) else given
         except (ValueError, RecursionError):
-            raise ValueError(_NO_JSON) from None
+            raise ValueError(_NO_JSON[str(info.field_name)]) from None
 
     @field_validator("endpoints")
     @classmethod
@@ -577,7 +627,7 @@ def _is_secret(name: str) -> bool:
 
 def _is_unsaid(name: str) -> bool:
     # An address may have a password in it, and an endpoint a key.
-    return _is_secret(name) or name.endswith("_url") or name == "endpoints"
+    return _is_secret(name) or name.endswith("_url") or name in ("endpoints", "chat")
 
 
 def _shown(name: str, value: Any) -> str:
@@ -587,6 +637,8 @@ def _shown(name: str, value: Any) -> str:
     default = str(Settings.model_fields[name].description).partition("default: ")[2]
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, ChatSettings):
+        return f"{value.model} ({value.url or 'Anthropic'})"
     if isinstance(value, list) and value:
         return ", ".join(f"{one.called} ({one.serves or one.model})" for one in value)
     return default if value in (None, "", []) else str(value)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.cache.vectors import Vector
+from pipelines.claude import NEWEST_HAIKU
 from pipelines.embedding.remote import RemoteEmbedder
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain, Taxonomy
@@ -22,7 +23,7 @@ from pipelines.store import WritableCache
 from pipelines.tagging import propose, review
 from pipelines.tagging import vocabulary as taxonomy
 from pipelines.tagging.apply import DomainNotes
-from pipelines.tagging.claude import NEWEST_HAIKU, HaikuProposer
+from pipelines.tagging.claude import HaikuProposer
 from pipelines.tagging.local import LocalProposer
 from pipelines.tagging.review import Reviewed, on_disk
 from pipelines.tagging.vocabulary import TaxonomyFile

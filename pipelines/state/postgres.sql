@@ -263,8 +263,26 @@ CREATE TABLE endpoint_use (
 
 CREATE INDEX note_log_at ON note_log (at);
 
+CREATE TABLE chat (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    scope TEXT NOT NULL,
+    changed_at TEXT COLLATE "C" NOT NULL
+);
+
+CREATE TABLE chat_turn (
+    chat TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
+    asked_at TEXT COLLATE "C" NOT NULL,
+    model TEXT NOT NULL,
+    is_private BOOLEAN NOT NULL,
+    asked TEXT NOT NULL,
+    answer TEXT,
+    PRIMARY KEY (chat, number)
+);
+
 CREATE TABLE state_meta (
     key TEXT COLLATE "C" PRIMARY KEY,
     value TEXT NOT NULL
 );
-INSERT INTO state_meta VALUES ('schema_version', '4');
+INSERT INTO state_meta VALUES ('schema_version', '5');

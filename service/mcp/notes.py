@@ -10,7 +10,7 @@ from pipelines.filters import fold
 from pipelines.notes.frontmatter import split_lines
 from pipelines.vault.files import is_note
 from service.mcp.library import Library, Turn
-from service.mcp.naming import Meant, known_path, meant_by, no_such_note
+from service.mcp.naming import Meant, meant_by
 from service.mcp.schemas import (
     Browse,
     Browsed,
@@ -24,11 +24,11 @@ from service.mcp.schemas import (
     Read,
     Status,
     VaultState,
-    is_within,
     place,
 )
 from service.schemas.search import MOST_SIMILAR, Lines
 from service.usecases.browsing import Contents, in_folder, links_to, recently_changed, with_tag
+from service.usecases.naming import is_within, known_path, no_such_note
 from service.usecases.notes import NoteText, Section, read_note
 from workers.attention import chosen
 
@@ -268,7 +268,7 @@ def _note_state(library: Library, name: str) -> NoteState:
     if not is_within(name):
         raise no_such_note(name)
     # Of a folder or another kind of file it says no more than of what there is not.
-    asked = name if is_note(name) else known_path(library, name) or f"{name}.md"
+    asked = name if is_note(name) else known_path(library.view, name) or f"{name}.md"
     known = library.view.why(asked)
     return NoteState(
         path=known["path"],

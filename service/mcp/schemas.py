@@ -20,6 +20,7 @@ from service.schemas.context import DEFAULT_BUDGET, LARGEST_BUDGET, SMALLEST_BUD
 from service.schemas.evidence import LONGEST_QUOTE
 from service.schemas.search import MOST_PHRASINGS, IndexState, Lines, Locator, Part
 from service.schemas.search import Phrasing as Query
+from service.usecases.naming import is_within
 from service.usecases.tags import Outcome
 
 # What the tools take: their arguments, with the descriptions that teach an agent how to fill them in.
@@ -304,7 +305,6 @@ TEMPLATE = "vault://{+path}"
 SECTION_TEMPLATE = "vault://{+path}{#section}"
 _LINES = re.compile(r"#L(\d{1,9})(?:-L?(\d{1,9}))?\Z")
 _SUFFIXES = (".md", ".markdown")
-_LONGEST = 4_096  # bytes: no file's name is longer (PATH_MAX)
 
 
 def uri_of(path: str, lines: tuple[int, int] | None = None) -> str:
@@ -336,17 +336,6 @@ def parse_uri(uri: str) -> Address | None:
         return None
     lines = (int(found[1]), int(found[2] or found[1])) if found else None
     return Address(path, lines, unquote(section) or None)
-
-
-def is_within(path: str) -> bool:
-    """Return whether a text can be the path of a note: looking up another may read the disk elsewhere."""
-    return (
-        0 < len(path.encode(errors="replace")) <= _LONGEST
-        and not path.startswith("/")
-        and "//" not in path
-        and not {"..", "."} & set(path.split("/"))
-        and path.isprintable()
-    )
 
 
 Match = Literal["strong", "weak", "none"]

@@ -16,7 +16,7 @@ from pydantic.json_schema import JsonSchemaMode
 from pipelines.errors import EverindexError, NotComparableError, NoteNotFoundError
 from service.mcp import schemas
 from service.mcp.library import Library
-from service.mcp.naming import meant_by, no_such_note
+from service.mcp.naming import meant_by
 from service.mcp.notes import browse, read, status
 from service.mcp.schemas import (
     SCHEME,
@@ -31,13 +31,13 @@ from service.mcp.schemas import (
     Propose,
     ProposedTag,
     TagsProposed,
-    is_within,
     parse_uri,
     place,
 )
 from service.mcp.search import context, search, traverse, verify_quotes
 from service.schemas.notes import IndexAnswer, IndexState
 from service.schemas.search import MOST_SIMILAR
+from service.usecases.naming import is_within, no_such_note
 
 _MOST_COMPLAINTS = 5
 

@@ -53,7 +53,7 @@ class AddedFile(BaseModel):
 class ChatRequest(BaseModel):
     """A question: of a new conversation, or of one that is going on.
 
-    With `turn`, the number (from 1) of an earlier question, it takes that one's place, and what came after is deleted.
+    With `turn`, the number (from 1) of an earlier question, it takes its place, and what came after is deleted.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -153,9 +153,9 @@ class CheckedSpan(BaseModel):
 class TextLine(BaseModel):
     """A part of the answer, a sentence or a line, and what supports it.
 
-    `quoted`: its quotes are in the notes, word for word. `cited`: it names a source, and quotes nothing. `unverified`:
-    it quotes what the named note does not say, or names a source that there is not. `own`: the model's own words.
-    `judgement`: Everindex's own, that the notes do not seem to answer.
+    `quoted`: its quotes are in the notes, word for word. `cited`: it names a source, and quotes nothing.
+    `unverified`: it quotes what the named note does not say, or names a source that there is not. `own`: the model's
+    own words. `judgement`: Everindex's own, that the notes do not seem to answer.
     """
 
     type: Literal["text"] = "text"

@@ -1,0 +1,1 @@
+"""Conversations: the models that answer, and the check of what they quote."""

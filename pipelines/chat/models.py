@@ -1,0 +1,127 @@
+"""What a conversation asks of a language model, and what comes back, whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+
+class Passage(NamedTuple):
+    """A passage that the model may cite as `[n]`; `where` is its path and lines."""
+
+    n: int
+    where: str
+    title: str
+    text: str
+
+
+class Picture(NamedTuple):
+    """A picture in base64."""
+
+    media_type: str
+    data: str
+
+
+class ToolSpec(NamedTuple):
+    """A tool as the model is told of it; `schema` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool; `arguments` is JSON as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(NamedTuple):
+    """What a call gave: a text, and passages."""
+
+    id: str
+    text: str
+    passages: tuple[Passage, ...] = ()
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation. `own` is an answer with calls of tools as its provider wants it back."""
+
+    role: Literal["user", "assistant"]
+    text: str = ""
+    passages: tuple[Passage, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    own: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: instructions, the conversation, the tools, and the most tokens of the answer."""
+
+    instructions: str
+    messages: Sequence[Message]
+    most_tokens: int
+    tools: Sequence[ToolSpec] = ()
+
+
+class Thought(NamedTuple):
+    """A part of what the model thinks."""
+
+    text: str
+
+
+class Said(NamedTuple):
+    """A part of the answer's text."""
+
+    text: str
+
+
+class Cited(NamedTuple):
+    """The provider says that the text before rests on these words of a passage."""
+
+    n: int
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a model's answer: why, the tools that it calls, what it cost, and the answer to give back."""
+
+    reason: Literal["complete", "tokens", "refused", "tools"]
+    calls: tuple[ToolCall, ...] = ()
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float = 0.0
+    own: Any = field(default=None, compare=False)
+
+
+Event = Thought | Said | Cited | Ended
+
+
+class ChatModel(Protocol):
+    """A language model behind an endpoint. `local`: private notes may go there; `paid`: its answers cost money."""
+
+    name: str
+    local: bool
+    paid: bool
+    cites: bool
+    """It cites passages by itself; others have to be asked to quote."""
+
+    def stream(self, asked: Asked) -> AsyncIterator[Event]:
+        """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
+
+    async def close(self) -> None:
+        """Close its connections."""
+
+
+def characters_of(message: Message) -> int:
+    """Return how many characters of a message are sent, without its pictures."""
+    passages = (*message.passages, *(p for one in message.results for p in one.passages))
+    texts = [message.text, *(one.text for one in passages), *(one.text for one in message.results)]
+    return sum(map(len, texts))
