@@ -12,8 +12,8 @@ from service.schemas.search import LONGEST_QUERY, IndexState, Lines
 
 MOST_FILES = 5
 MOST_PINS = 50
-LONGEST_FILE = 100_000
-"""Characters of a text that is added to a question."""
+LONGEST_FILES = 40_000
+"""Characters of the texts that are added to a question, together."""
 LARGEST_PICTURE = 700_000
 """Characters of a picture in base64."""
 _LONGEST_NAME = 1_000
@@ -37,7 +37,7 @@ class AddedFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=_LONGEST_NAME)
-    text: str | None = Field(None, max_length=LONGEST_FILE)
+    text: str | None = None
     picture: str | None = Field(None, max_length=LARGEST_PICTURE, pattern=r"^[A-Za-z0-9+/]+={0,2}$")
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"] | None = None
 
@@ -66,10 +66,14 @@ class ChatRequest(BaseModel):
         max_length=MOST_PINS,
         description="what the answers are drawn from, from now on; [] for all notes, null: as before",
     )
-    files: list[AddedFile] = Field([], max_length=MOST_FILES)
+    files: list[AddedFile] | None = Field(
+        None, max_length=MOST_FILES, description="null: with `turn` its texts again, else none"
+    )
 
     @model_validator(mode="after")
-    def _replaces_in_a_chat(self) -> ChatRequest:
+    def _can_be_asked(self) -> ChatRequest:
+        if sum(len(one.text or "") for one in self.files or ()) > LONGEST_FILES:
+            raise ValueError(f"the files have more than {LONGEST_FILES:,} characters together; add less")
         if self.turn is not None and self.chat is None:
             raise ValueError("`turn` is of a conversation: give `chat`, too")
         return self
@@ -88,9 +92,7 @@ class ChatSource(BaseModel):
     lines: Lines | None
     place: str | None = Field(None, description="where it is in a document that is not Markdown")
     text: str
-    match: Match | None = Field(
-        None, description="how well a search rates it; null: it was read or walked to"
-    )
+    why: str = Field(description="why the model was given it")
 
 
 class MetadataLine(BaseModel):
@@ -141,8 +143,11 @@ Support = Literal["quoted", "cited", "unverified", "own", "judgement"]
 class CheckedSpan(BaseModel):
     """A quote in a part of an answer: where it begins and ends in `text`, and whether its source contains it."""
 
-    start: int
-    end: int
+    quote: str
+    start: int | None = Field(
+        description="null: the model's provider names these words, and the answer does not quote them"
+    )
+    end: int | None
     n: int | None = Field(description="the source that contains it, else the one that is named for it")
     verified: bool
     reason: Reason | Literal["other_source"] = Field(
