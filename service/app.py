@@ -37,11 +37,13 @@ from service.http.routes import (
     add_search,
     add_traversal,
 )
+from service.http.routes_chat import add_chat
 from service.http.routes_ops import add_operations, add_tags
 from service.http.server import STOPPING, serve
 from service.mcp.endpoint import PATH, Endpoint
 from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
+from service.usecases.chat import Conversations
 from service.usecases.memory import keep_tables
 from service.usecases.operations import Operations
 from service.usecases.search import View
@@ -102,6 +104,7 @@ def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
     view = View(resources)
     answerers = Answerers(view)
     view.spread = answerers.answer
+    chats = Conversations(view)
     place = resources.place
     sessions = Sessions(read_token(place.state), place.state, place.identity.vault_id, port)
 
@@ -122,6 +125,7 @@ def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
                 answerers.close()
                 resources.embedders.close()
                 await agents.close()
+                await chats.close()
 
     app = FastAPI(
         title="Everindex",
@@ -132,14 +136,14 @@ def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
         redoc_url=None,
     )
     app.state.is_local = not names
-    agents = _add_routes(app, view, sessions)
+    agents = _add_routes(app, view, sessions, chats)
     add_problems(app)
     describe(app)
     app.add_middleware(Limits)
     return Guard(app, sessions=sessions, port=port, names=names)
 
 
-def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
+def _add_routes(app: FastAPI, view: View, sessions: Sessions, chats: Conversations) -> Endpoint:
     resources = view.resources
     templates = make_templates(resources.root)
     add_pages(app, view, sessions, templates)
@@ -159,6 +163,7 @@ def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> Endpoint:
     add_browsing(app, view, templates)
     add_search(app, view, queue)
     add_requests(app, view, operations.tasks)
+    add_chat(app, chats)
     agents = Endpoint(partial(_server_for_agents, view), STOPPING)
     app.router.routes.append(Route(PATH, agents, include_in_schema=False))
     return agents

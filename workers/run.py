@@ -27,6 +27,7 @@ from pipelines.indexing.dates import dates_are_behind
 from pipelines.maintenance.backup import sweep_leftovers
 from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain, Place
 from pipelines.search.find import prepare, prepare_second
+from pipelines.state.chats import Chats
 from pipelines.state.health import Processes
 from pipelines.state.jobs import History, Result
 from pipelines.state.note_log import NoteLog
@@ -390,6 +391,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     def sweep_history() -> None:
         recorder.sweep(settings.history_days, settings.history_rows)
         resources.stores.of(NoteLog).prune(settings.history_days, settings.history_rows)
+        resources.stores.of(Chats).prune(settings.history_days)
 
     def repeat(part: str, work: Callable[[], None], every: float, after_failure: float | None = None) -> None:
         _repeat(resources, part, work, every, every if after_failure is None else after_failure, stopped)

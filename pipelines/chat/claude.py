@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class Claude:
             api_key=key, base_url=base_url or API, timeout=timeout_s, max_retries=0, open_telemetry=False
         )
 
-    async def stream(self, asked: Asked) -> AsyncIterator[Event]:
+    async def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError."""
         answer = _Answer(self.name, _passages_of(asked.messages))
         try:

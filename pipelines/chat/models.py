@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -113,7 +113,7 @@ class ChatModel(Protocol):
     cites: bool
     """It cites passages by itself; others have to be asked to quote."""
 
-    def stream(self, asked: Asked) -> AsyncIterator[Event]:
+    def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
 
     async def close(self) -> None:

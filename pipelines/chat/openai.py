@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -67,7 +67,7 @@ class OpenAIModel:
             http_client=openai.DefaultAsyncHttpxClient(trust_env=False, follow_redirects=False),
         )
 
-    async def stream(self, asked: Asked) -> AsyncIterator[Event]:
+    async def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
         answer = _Answer(self.name, self._price)
         request = self._request(asked)

@@ -37,7 +37,7 @@ class StoredChat:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatSummary:
+class StoredSummary:
     """A conversation in a list: its first question as JSON, and its number of questions."""
 
     id: str
@@ -144,11 +144,11 @@ class Chats:
             ),
         )
 
-    def newest(self, limit: int) -> list[ChatSummary]:
+    def newest(self, limit: int) -> list[StoredSummary]:
         """Return up to `limit` conversations, the one that changed last first."""
         return records(
             self._con,
-            ChatSummary,
+            StoredSummary,
             "SELECT id, changed_at,"
             " (SELECT asked FROM chat_turn WHERE chat = chat.id ORDER BY number LIMIT 1) AS asked,"
             " (SELECT count(*) FROM chat_turn WHERE chat = chat.id) AS turns"

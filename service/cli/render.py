@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.usecases.text import (
+    NO_ANSWER,
     REFINING,
     as_phrase,
     as_sum,
@@ -29,7 +30,6 @@ _MATCHES = {
     "weak": "a weak match: `everindex deep` may find more",
     "none": "no match: `everindex deep` may find more",
 }
-NO_ANSWER = "Your notes do not seem to say. The nearest are:"
 _NEAREST = 3
 """How many notes are shown where none is an answer."""
 _STALE = {
@@ -61,7 +61,7 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
     """Print the hits that are answers, or every one, with their excerpts, and say if the index is behind."""
     shown = shown_hits(answer, every=every)
     if shown and not answers_of(answer):
-        console.print(NO_ANSWER)
+        console.print(f"{NO_ANSWER} The nearest are:")
     for number, hit in enumerate(shown, start=1):
         _print_hit(console, number, hit)
     if left := answer["count"] - len(shown):

@@ -28,6 +28,7 @@ from starlette.types import Scope
 
 from pipelines.errors import (
     CannotUndoError,
+    ChatOffError,
     ContextsFileError,
     DomainPausedError,
     EverindexError,
@@ -186,6 +187,7 @@ MEDIA_TYPE = "application/problem+json"
 _RETRY = {"Retry-After": "2"}
 _STATUS: dict[type[EverindexError], int] = {
     NotFoundError: 404,
+    ChatOffError: 409,
     CannotUndoError: 409,
     NotComparableError: 409,
     ContextsFileError: 409,

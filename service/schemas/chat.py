@@ -108,7 +108,7 @@ class MetadataLine(BaseModel):
     )
     sources: list[ChatSource] = Field(description="those that are new")
     scope: list[Pin]
-    index: IndexState
+    index: IndexState | None = Field(description="null: it cannot be read now")
 
 
 class MemoryLine(BaseModel):

@@ -42,8 +42,8 @@ from workers.resources import Resources
 from workers.tasks import RequestNote, look_at, make_request_task, make_tasks
 
 
-def write_note(view: View, note: NewNote) -> WrittenNote:
-    """Write a note into the setting `inbox`, under a name made from its title; return its path.
+def write_note(view: View, note: NewNote, folder: str | None = None) -> WrittenNote:
+    """Write a note into a folder, by default the setting `inbox`, under a name made from its title; return its path.
 
     A note that was written with the same property `id` is replaced instead, and that can be undone. Raises
     OverruledError without that setting, where the folder is ignored or behind a link, and for a note that was changed
@@ -51,16 +51,17 @@ def write_note(view: View, note: NewNote) -> WrittenNote:
     """
     resources = view.resources
     settings, root, registry = resources.settings, resources.root, resources.registry()
-    if not settings.inbox:
+    home = folder or settings.inbox
+    if not home:
         raise OverruledError(
             "no folder takes new notes; set `inbox` to a folder of the vault (EVERINDEX_INBOX=Inbox), and restart"
         )
     resources.require_present()
-    stem, folder = stem_of(note.title), files.path_on_disk(root, files.note_key(settings.inbox))
+    stem, folder = stem_of(note.title), files.path_on_disk(root, files.note_key(home))
     path = f"{folder}/{stem}.md"
     rule = rules_of(root, registry).for_file(path)
     if rule or registry.owner(files.disk_key(path)) not in resources.domains():
-        raise OverruledError(f"{settings.inbox} takes no notes: {rule or 'its domain is not served here'}")
+        raise OverruledError(f"{home} takes no notes: {rule or 'its domain is not served here'}")
     data = content_of(note.frontmatter(), note.text)
     if len(data) > settings.max_note_bytes:
         raise NoteTooLargeError(f"the note has more than max_note_mb = {settings.max_note_mb:g}; write less")
@@ -83,7 +84,7 @@ def _write_new(resources: Resources, folder: str, stem: str, data: bytes) -> str
         return files.disk_key(write_new(resources.root, folder, stem, data, taken))
     except OSError as error:
         raise VaultNotWritableError(
-            f"{resources.settings.inbox} cannot be written ({error.strerror}); make the folder writable"
+            f"{folder} cannot be written ({error.strerror}); make the folder writable"
         ) from error
 
 
@@ -108,7 +109,7 @@ def _write_again(view: View, identity: str, folder: str, data: bytes) -> Written
     if not path.startswith(f"{files.disk_key(folder)}/"):
         raise OverruledError(
             f"the note with the id {identity} was moved to {path}, and programs write into"
-            f" {resources.settings.inbox} only; move it back, or give another id"
+            f" {files.disk_key(folder)} only; move it back, or give another id"
         )
     changed = OverruledError(
         f"{path}, the note with the id {identity}, was changed since a program wrote it, and is left as it is;"

@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+NO_ANSWER = "Your notes do not seem to say."
+"""What an answer says where no note is a clear answer."""
+
 REFINING = "sentences are still being read for meaning, so close notes may change places"
 """What is still going on when every note can be found and its passages have vectors, but not all sentences have."""
 

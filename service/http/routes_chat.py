@@ -1,0 +1,84 @@
+"""The routes of conversations: a question's answer as lines of JSON, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from anyio import CancelScope
+from fastapi import FastAPI
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from service.schemas.chat import (
+    ChatAnswer,
+    ChatId,
+    ChatLine,
+    ChatRequest,
+    ChatsAnswer,
+    DeletedChat,
+    SavedChat,
+)
+from service.usecases.chat import Conversations
+from service.usecases.chat_answer import Answering
+
+MEDIA_TYPE = "application/x-ndjson"
+
+
+class _Lines(StreamingResponse):
+    """An answer, line by line; a reader that goes away ends the model's answer, too."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._lines = answering.lines()
+        super().__init__(self._text(), media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
+
+    async def _text(self) -> AsyncGenerator[str, None]:
+        async for line in self._lines:
+            yield f"{line.model_dump_json()}\n"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the lines."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with CancelScope(shield=True):
+                await self._lines.aclose()
+
+
+def add_chat(app: FastAPI, chats: Conversations) -> None:
+    """Add the routes."""
+
+    @app.post(
+        "/chat",
+        response_class=_Lines,
+        responses={
+            200: {"model": ChatLine, "content": {MEDIA_TYPE: {}}, "description": "one line after another"}
+        },
+    )
+    def ask(asked: ChatRequest) -> StreamingResponse:
+        """Ask the vault: the answer of the model that the settings name, one JSON object per line.
+
+        First `memory` and `metadata` with the sources that were found; then `thinking`, `tool`, more `metadata`,
+        `text` and `error` as they come; last `done`. Each quotation was checked with its note before its line is
+        sent. Without a model, 409.
+        """
+        return _Lines(chats.begin(asked))
+
+    @app.get("/chats")
+    def newest() -> ChatsAnswer:
+        """List the conversations, the one that changed last first."""
+        return chats.newest()
+
+    @app.get("/chats/{chat}")
+    def show(chat: ChatId) -> ChatAnswer:
+        """Return a conversation with its answers and their sources."""
+        return chats.show(chat)
+
+    @app.delete("/chats/{chat}")
+    def delete(chat: ChatId) -> DeletedChat:
+        """Delete a conversation."""
+        return chats.delete(chat)
+
+    @app.post("/chats/{chat}/note")
+    def save(chat: ChatId) -> SavedChat:
+        """Write a conversation into the vault as a note in the folder `Chats`, or write its note again."""
+        return chats.save(chat)
