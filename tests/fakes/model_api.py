@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import select
 import socket
 import threading
 import time
@@ -264,9 +263,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.fake.requests.append(request)
             self.fake.keys.append(key)
             self.fake.answering += 1
-        reply = self.fake.next_reply(request, self._objection(request, key))
         try:
-            self._answer(shape, request, reply)
+            self._answer(shape, request, self.fake.next_reply(request, self._objection(request, key)))
         except _GoneError:
             self.close_connection = True
         except OSError:
@@ -371,12 +369,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _wait(self, until: threading.Event | float, request: dict[str, Any]) -> None:
         """Wait, and notice meanwhile when the client hangs up. Raises _GoneError."""
-        end = time.monotonic() + until if isinstance(until, (int, float)) else None
+        event = until if isinstance(until, threading.Event) else threading.Event()
+        end = None if event is until else time.monotonic() + until
         while True:
-            if select.select([self.connection], [], [], 0)[0] and not self._peeked():
+            if self._has_left():
                 self._leave(request)
                 raise _GoneError
-            if end is None and until.is_set():
+            if event.is_set():
                 return
             left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
             if left <= 0:
@@ -384,11 +383,13 @@ class _Handler(BaseHTTPRequestHandler):
             if self.fake.released.wait(left):
                 raise _GoneError
 
-    def _peeked(self) -> bytes:
+    def _has_left(self) -> bool:
         try:
-            return self.connection.recv(1, socket.MSG_PEEK)
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
         except OSError:
-            return b""
+            return True
 
     def _leave(self, request: dict[str, Any]) -> None:
         with self.fake.lock:
