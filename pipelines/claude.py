@@ -49,9 +49,19 @@ _LONG = 5.0
 _MOST_COUNTED = 10**9  # tokens; no model reads or writes as many
 
 
+def _price_of(model: str) -> _Price:
+    return next((_PRICES[name] for name in _PRICES if model.startswith(name)), _DEAREST)
+
+
+def dollars_of(model: str, tokens_in: int, tokens_out: int) -> float:
+    """Return what so many tokens cost in US dollars, as far as they are known without the API's own count."""
+    price = _price_of(model)
+    return (price.input * tokens_in + price.output * tokens_out) / 1e6
+
+
 def cost_of(model: str, usage: Any) -> float:
     """Return the cost of an answer in US dollars, from its token counts."""
-    price = next((_PRICES[name] for name in _PRICES if model.startswith(name)), _DEAREST)
+    price = _price_of(model)
     written, read = _tokens(usage.cache_creation_input_tokens), _tokens(usage.cache_read_input_tokens)
     asked, said = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
     prompt = asked + written + read

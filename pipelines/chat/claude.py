@@ -19,7 +19,7 @@ from pipelines.chat.models import (
     Thought,
     ToolCall,
 )
-from pipelines.claude import API, cost_of, encodable, refusal_of
+from pipelines.claude import API, cost_of, dollars_of, encodable, refusal_of
 from pipelines.errors import ChatModelError
 
 _REASONS: dict[str | None, str] = {"max_tokens": "tokens", "refusal": "refused", "tool_use": "tools"}
@@ -67,6 +67,10 @@ class Claude:
                 f"the answer of {self.name} is unreadable ({type(error).__name__}); ask again"
             ) from None
         yield answer.ended()
+
+    def dollars(self, tokens_in: int, tokens_out: int) -> float:
+        """Return what so many tokens cost."""
+        return dollars_of(self.name, tokens_in, tokens_out)
 
     async def close(self) -> None:
         """Close its connections."""

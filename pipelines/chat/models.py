@@ -116,8 +116,15 @@ class ChatModel(Protocol):
     def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
 
+    def dollars(self, tokens_in: int, tokens_out: int) -> float:
+        """Return what so many tokens cost, for an answer that ended before its own count."""
+
     async def close(self) -> None:
         """Close its connections."""
+
+
+CHARACTERS_PER_TOKEN = 4
+"""About how many characters a token has, where nobody counts them."""
 
 
 def characters_of(message: Message) -> int:

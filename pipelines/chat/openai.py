@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from pipelines.chat.models import Asked, Ended, Event, Message, Passage, Said, Thought, ToolCall
+from pipelines.chat.models import (
+    CHARACTERS_PER_TOKEN,
+    Asked,
+    Ended,
+    Event,
+    Message,
+    Passage,
+    Said,
+    Thought,
+    ToolCall,
+)
 from pipelines.claude import encodable
 from pipelines.errors import ChatModelError, ToolsRefusedError
 
@@ -21,7 +31,6 @@ _REMEDIES = {
     404: "check its url and model",
     429: "wait, or check the account's limits",
 }
-_CHARACTERS_PER_TOKEN = 4
 _OPENAI = "api.openai.com"
 
 
@@ -88,6 +97,10 @@ class OpenAIModel:
                 f"the answer of {self.name} is unreadable ({type(error).__name__}); ask again"
             ) from None
         yield answer.ended(sum(len(str(one)) for one in request["messages"]))
+
+    def dollars(self, tokens_in: int, tokens_out: int) -> float:
+        """Return what so many tokens cost."""
+        return (tokens_in + tokens_out) * self._price / 1e6
 
     async def close(self) -> None:
         """Close its connections."""
@@ -199,8 +212,8 @@ class _Answer:
             for at, one in self.calls.items()
             if one["name"]
         )
-        given = getattr(self.usage, "prompt_tokens", None) or characters // _CHARACTERS_PER_TOKEN
-        made = getattr(self.usage, "completion_tokens", None) or -(-len(said) // _CHARACTERS_PER_TOKEN)
+        given = getattr(self.usage, "prompt_tokens", None) or characters // CHARACTERS_PER_TOKEN
+        made = getattr(self.usage, "completion_tokens", None) or -(-len(said) // CHARACTERS_PER_TOKEN)
         own: dict[str, Any] = {"role": "assistant", "content": said or None}
         if calls:
             own["tool_calls"] = [

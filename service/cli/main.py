@@ -17,6 +17,7 @@ from pipelines.errors import ConfigurationError, EverindexError, FilterError
 from pipelines.vault.atomic import keep_private
 from service.cli import (
     agents,
+    chat,
     context,
     links,
     maintenance,
@@ -42,11 +43,11 @@ from service.cli.options import (
 )
 from service.usecases.text import counted
 
-_PARTS = (run, setup, systemd, notes, search, context, links, agents, tags, quality, maintenance)
+_PARTS = (run, setup, systemd, notes, search, chat, context, links, agents, tags, quality, maintenance)
 # As the help shows them: what most users need first, and with `--all` the others by what they are for.
 _SECTIONS = {
     "Commands": ("up", "search", "open", "status", "why", "tags", "links", "mcp", "doctor", "backup"),
-    "Find and read": ("list", "show", "log", "deep", "graph", "context"),
+    "Find and read": ("ask", "chat", "list", "show", "log", "deep", "graph", "context"),
     "Set up": ("init", "demo", "ignore", "config", "token", "service", "completion"),
     "Keep the index": ("index", "verify", "reembed", "models", "restore", "migrate"),
     "Check the answers": ("eval", "evidence", "attention"),
@@ -55,7 +56,7 @@ _SECTIONS = {
 _SEARCH = "; notes are found by: everindex search QUESTION"
 _REBUILD = "; new indexes are built beside the current ones by: everindex index --rebuild"
 _ELSEWHERE = {
-    **dict.fromkeys(("find", "ask", "query"), _SEARCH),
+    **dict.fromkeys(("find", "query"), _SEARCH),
     **dict.fromkeys(("start", "run"), "; indexing, watching and serving starts with: everindex up VAULT"),
     "delete": "; notes are files: remove the file, or hide it by: everindex ignore PATH",
     "rename": "; tags are renamed by: everindex tags rename OLD NEW",

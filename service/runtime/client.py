@@ -117,8 +117,7 @@ class Service:
             connection.request(
                 method,
                 f"{path}?{params}" if params else path,
-                body.model_dump_json().encode() if body else None,
-                authorized | ({"Content-Type": "application/json"} if body else {}),
+                *_sent(body, authorized),
             )
             response = connection.getresponse()
             text = response.read().decode("utf-8", "replace")
@@ -128,14 +127,16 @@ class Service:
             connection.close()
         return self._understood(response.status, text)
 
-    def events(self, path: str, /, **named: str) -> Iterator[dict[str, Any]]:
+    def events(self, path: str, body: BaseModel | None = None, /, **named: str) -> Iterator[dict[str, Any]]:
         """Send a POST request and yield what the service answers, one JSON object per line, for as long as it does.
 
         Raises ServiceError, or the error that `refusal` returns.
         """
         connection, authorized = self.connect()
         try:
-            connection.request("POST", f"{path}?{urlencode(named)}", headers=authorized)
+            connection.request(
+                "POST", f"{path}?{urlencode(named)}" if named else path, *_sent(body, authorized)
+            )
             response = connection.getresponse()
             if response.status >= _FIRST_ERROR:
                 self._understood(response.status, response.read().decode("utf-8", "replace"))
@@ -218,6 +219,13 @@ def _ended_after(seconds: float, connection: http.client.HTTPConnection) -> Iter
         yield
     finally:
         timer.cancel()
+
+
+def _sent(body: BaseModel | None, authorized: dict[str, str]) -> tuple[bytes | None, dict[str, str]]:
+    """Return the body of a request as it is sent, and its headers."""
+    if body is None:
+        return None, authorized
+    return body.model_dump_json().encode(), authorized | {"Content-Type": "application/json"}
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ import structlog
 from anyio import CancelScope, to_thread
 
 from pipelines.chat.models import (
+    CHARACTERS_PER_TOKEN,
     Asked,
     ChatModel,
     Cited,
@@ -349,7 +350,8 @@ class Answering:
         """Yield the events of one request, up to the deadline; record what it costs."""
         if model.paid:
             await to_thread.run_sync(self.spending.require)
-        failed, spent = True, Ended("complete")
+        spent: Ended | None = None
+        said = 0
         try:
             async with aclosing(model.stream(asked)) as events:
                 while True:
@@ -358,15 +360,26 @@ class Answering:
                     if event is None:
                         break
                     if isinstance(event, Ended):
-                        failed, spent = False, event
-                        self._tokens = (self._tokens[0] + event.tokens_in, self._tokens[1] + event.tokens_out)
-                        self._dollars += event.dollars
+                        spent = event
+                    elif isinstance(event, Said | Thought):
+                        said += len(event.text)
                     yield event
         finally:
             with CancelScope(shield=True):
-                await to_thread.run_sync(
-                    self.spending.record, spent.tokens_in + spent.tokens_out, spent.dollars, failed
-                )
+                await to_thread.run_sync(self._account, model, asked, said, spent)
+
+    def _account(self, model: ChatModel, asked: Asked, said: int, ended: Ended | None) -> None:
+        """Count what a request cost; where it broke off or was stopped, by its characters."""
+        if ended is None:
+            characters = len(asked.instructions) + sum(map(characters_of, asked.messages))
+            given, made = characters // CHARACTERS_PER_TOKEN, said // CHARACTERS_PER_TOKEN
+            # A request that was refused cost nothing.
+            counts = (given, made, model.dollars(given, made)) if said else (0, 0, 0.0)
+        else:
+            counts = (ended.tokens_in, ended.tokens_out, ended.dollars)
+        self._tokens = (self._tokens[0] + counts[0], self._tokens[1] + counts[1])
+        self._dollars += counts[2]
+        self.spending.record(counts[0] + counts[1], counts[2], ended is None)
 
     async def _ask_alone(self, wanted: str, passages: Sequence[Passage]) -> str:
         """Ask the model itself about passages, for a tool that needs it: without tools, so none calls another."""
