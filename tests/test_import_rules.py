@@ -197,7 +197,12 @@ HOMES = {
     "threadpoolctl": ("pipelines.embedding.bert",),
     "huggingface_hub": ("pipelines.embedding.models",),
     # `remote` names the type of the client only.
-    "httpx2": ("pipelines.embedding.endpoints", "pipelines.embedding.remote"),
+    "httpx2": (
+        "pipelines.chat.claude",
+        "pipelines.chat.openai",
+        "pipelines.embedding.endpoints",
+        "pipelines.embedding.remote",
+    ),
     "networkx": ("pipelines.graph.louvain", "pipelines.graph.export"),
     "scipy": (),
     "rapidfuzz": ("pipelines.notes.links", "pipelines.search.names", "pipelines.search.spelling"),

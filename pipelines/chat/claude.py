@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pipelines.chat.models import (
     Said,
     Thought,
     ToolCall,
+    readable,
 )
 from pipelines.claude import API, cost_of, dollars_of, encodable, refusal_of
 from pipelines.errors import ChatModelError
@@ -36,6 +36,7 @@ class Claude:
         """Make the client. Raises ChatModelError where it is not installed."""
         try:
             import anthropic  # noqa: PLC0415 - takes a second, and is needed only for a conversation
+            import httpx2  # noqa: PLC0415 - likewise
         except ImportError:
             raise ChatModelError("Claude's client is not installed; install everindex[chat]") from None
         # At debug level the client logs whole requests, but a note's text must never go into logs.
@@ -43,6 +44,8 @@ class Claude:
         self.name = name
         self._key = key
         self._errors = anthropic
+        # In the middle of an answer the client lets the errors of its connection through.
+        self._lost = (anthropic.AnthropicError, httpx2.HTTPError, OSError)
         self._client = anthropic.AsyncAnthropic(
             api_key=key, base_url=base_url or API, timeout=timeout_s, max_retries=0, open_telemetry=False
         )
@@ -57,7 +60,7 @@ class Claude:
                         yield piece
         except self._errors.APIStatusError as error:
             raise ChatModelError(refusal_of(error, self.name, self._key).message) from None
-        except (self._errors.AnthropicError, OSError) as error:
+        except self._lost as error:
             raise ChatModelError(
                 f"no complete answer came from {self.name} ({type(error).__name__}); check the connection"
             ) from None
@@ -147,6 +150,7 @@ class _Answer:
     blocks: list[dict[str, Any]] = field(default_factory=list)
     arguments: str = ""
     cited: list[Cited] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     reason: str | None = None
     counts: list[Any] = field(default_factory=list)
 
@@ -187,7 +191,8 @@ class _Answer:
         """Yield the citations of a block: some come before its text, and they mean all of it."""
         block = self.blocks[-1]
         if block["type"] == "tool_use":
-            block["input"] = json.loads(self.arguments or "{}")
+            block["input"] = readable(self.arguments)
+            self.calls.append(ToolCall(block["id"], block["name"], self.arguments or "{}"))
         block.pop("citations", None)
         yield from self.cited
         self.cited = []
@@ -196,11 +201,6 @@ class _Answer:
         """Return the end of the answer; without a stop reason it was cut."""
         if self.reason is None:
             raise ChatModelError(f"the answer of {self.model} broke off; ask again")
-        calls = tuple(
-            ToolCall(one["id"], one["name"], json.dumps(one["input"]))
-            for one in self.blocks
-            if one["type"] == "tool_use"
-        )
         first, last = self.counts[0], self.counts[-1]
         usage = first.model_copy(update={"output_tokens": last.output_tokens})
         given = (
@@ -211,4 +211,4 @@ class _Answer:
         reason: Any = _REASONS.get(self.reason, "complete")
         # An empty text is refused when it is given back.
         own = [one for one in self.blocks if one["type"] != "text" or one["text"]]
-        return Ended(reason, calls, given, usage.output_tokens, cost_of(self.model, usage), own)
+        return Ended(reason, tuple(self.calls), given, usage.output_tokens, cost_of(self.model, usage), own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
@@ -121,6 +122,15 @@ class ChatModel(Protocol):
 
     async def close(self) -> None:
         """Close its connections."""
+
+
+def readable(arguments: str) -> dict[str, Any]:
+    """Return a call's arguments; those that are no JSON object are none, since no server takes them back."""
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return given if isinstance(given, dict) else {}
 
 
 CHARACTERS_PER_TOKEN = 4

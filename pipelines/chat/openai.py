@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from pipelines.chat.models import (
     Said,
     Thought,
     ToolCall,
+    readable,
 )
 from pipelines.claude import encodable
 from pipelines.errors import ChatModelError, ToolsRefusedError
@@ -51,6 +53,7 @@ class OpenAIModel:
     ) -> None:
         """Make the client. Raises ChatModelError where it is not installed."""
         try:
+            import httpx2  # noqa: PLC0415 - as below
             import openai  # noqa: PLC0415 - takes half a second, and is needed only for a conversation
         except ImportError:
             raise ChatModelError(
@@ -64,6 +67,8 @@ class OpenAIModel:
         self._price = usd_per_million_tokens
         self._key = key
         self._errors = openai
+        # In the middle of an answer the client lets the errors of its connection through.
+        self._lost = (openai.OpenAIError, httpx2.HTTPError, OSError)
         self._limit = "max_completion_tokens" if urlsplit(url).hostname == _OPENAI else "max_tokens"
         # Texts go to the endpoint's own address alone, whatever the environment says.
         self._client = openai.AsyncOpenAI(
@@ -87,7 +92,7 @@ class OpenAIModel:
                         yield piece
         except self._errors.APIStatusError as error:
             raise self._refused(error, with_tools=bool(asked.tools)) from None
-        except (self._errors.OpenAIError, OSError) as error:
+        except self._lost as error:
             raise ChatModelError(
                 f"no complete answer came from {self.name} ({type(error).__name__}); check that its server runs"
             ) from None
@@ -217,7 +222,11 @@ class _Answer:
         own: dict[str, Any] = {"role": "assistant", "content": said or None}
         if calls:
             own["tool_calls"] = [
-                {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
+                {
+                    "id": one.id,
+                    "type": "function",
+                    "function": {"name": one.name, "arguments": json.dumps(readable(one.arguments))},
+                }
                 for one in calls
             ]
         reason: Any = "tools" if calls else _REASONS.get(self.reason, "complete")

@@ -163,7 +163,9 @@ def judge(sentence: Sentence, sources: Collection[int], verify: Verify) -> Judge
         before = [group for mark, group in zip(marks, numbers, strict=True) if mark.end() <= start]
         named = (after[:1] or before[-1:] or [[]])[0]
         spans.append(_checked(start, end, quote, named, sources, verify))
-    spans += [_checked(None, None, one.quote, [one.n], sources, verify) for one in sentence.named]
+    named_by = (_checked(None, None, one.quote, [one.n], sources, verify) for one in sentence.named)
+    # A provider also names lines such as a heading, which are too short to say anything: they are citations alone.
+    spans += [one for one in named_by if one.reason != "too_short"]
     cited = tuple(dict.fromkeys(n for group in numbers for n in group))
     return Judged(_support(spans, cited, sources), tuple(spans), cited)
 

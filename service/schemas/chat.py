@@ -38,7 +38,7 @@ class AddedFile(BaseModel):
 
     name: str = Field(min_length=1, max_length=_LONGEST_NAME)
     text: str | None = None
-    picture: str | None = Field(None, max_length=LARGEST_PICTURE, pattern=r"^[A-Za-z0-9+/]+={0,2}$")
+    picture: str | None = Field(default=None, max_length=LARGEST_PICTURE, pattern=r"^[A-Za-z0-9+/]+={0,2}$")
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"] | None = None
 
     @model_validator(mode="after")
@@ -59,15 +59,15 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY, pattern=r"\S")
-    chat: ChatId | None = Field(None, description="null: a new conversation")
-    turn: int | None = Field(None, ge=1)
+    chat: ChatId | None = Field(default=None, description="null: a new conversation")
+    turn: int | None = Field(default=None, ge=1)
     scope: list[Pin] | None = Field(
-        None,
+        default=None,
         max_length=MOST_PINS,
         description="what the answers are drawn from, from now on; [] for all notes, null: as before",
     )
     files: list[AddedFile] | None = Field(
-        None, max_length=MOST_FILES, description="null: with `turn` its texts again, else none"
+        default=None, max_length=MOST_FILES, description="null: with `turn` its texts again, else none"
     )
 
     @model_validator(mode="after")
@@ -90,7 +90,7 @@ class ChatSource(BaseModel):
     title: str
     section: str
     lines: Lines | None
-    place: str | None = Field(None, description="where it is in a document that is not Markdown")
+    place: str | None = Field(default=None, description="where it is in a document that is not Markdown")
     text: str
     why: str = Field(description="why the model was given it")
 
@@ -182,7 +182,7 @@ class DoneLine(BaseModel):
 
     type: Literal["done"] = "done"
     ended: Literal["complete", "tokens", "time", "error", "stopped"]
-    limits: list[str] = Field([], description="which limits were reached, in words")
+    limits: list[str] = Field(default=[], description="which limits were reached, in words")
     tokens_in: int
     tokens_out: int
     dollars: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -28,6 +27,7 @@ from pipelines.chat.models import (
     ToolCall,
     ToolResult,
     characters_of,
+    readable,
 )
 from pipelines.chat.spans import Sentence, Sentences, judge
 from pipelines.errors import ChatModelError, EverindexError, ToolsRefusedError
@@ -302,7 +302,7 @@ class Answering:
                 result, given = await self.toolbox.call(call)
             results.append(result)
             yield ToolLine(
-                name=call.name, given=_given(call.arguments), said=given.said, failed=result.failed
+                name=call.name, given=readable(call.arguments), said=given.said, failed=result.failed
             )
             if new := _new(tuple(self._known.values()), given.sources):
                 self._known |= {one.n: one for one in new}
@@ -446,12 +446,3 @@ def _new(known: Sequence[ChatSource], sources: Sequence[ChatSource]) -> list[Cha
 
 def _named(scope: Sequence[Pin]) -> str:
     return ", ".join(f"{pin.kind} {pin.value}" for pin in scope)
-
-
-def _given(arguments: str) -> dict[str, object]:
-    """Return the arguments of a call as the reader sees them."""
-    try:
-        given = json.loads(arguments)
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) else {}
