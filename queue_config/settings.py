@@ -322,7 +322,6 @@ class Settings(BaseSettings):
     tag_model: str | None = Field(
         default=None,
         description="the Claude model that proposes tags; default: the newest Haiku",
-        examples=['"claude-sonnet-5-5"'],
     )
     agents_see_private: str = Field(
         default="",

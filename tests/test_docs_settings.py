@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel
 
 from pipelines.domains import DomainKeys, parse
-from queue_config.settings import RETIRED, EndpointSettings, Settings
+from queue_config.settings import RETIRED, ChatSettings, EndpointSettings, Settings
 from tests.settings_page import OTHERS, PAGE, TABLE, render
 from tests.structure import ROOT
 
@@ -87,8 +87,9 @@ def test_a_change_in_the_code_changes_the_page(monkeypatch):
     assert "| `port` | `1234` |" in render(told)
 
 
-def test_every_key_of_an_endpoint_is_explained():
+@pytest.mark.parametrize("table", [EndpointSettings, ChatSettings])
+def test_every_key_of_a_table_is_explained(table):
     told = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    for name, field in EndpointSettings.model_fields.items():
+    for name, field in table.model_fields.items():
         assert f"\n| `{name}` |" in told, name
         assert field.description, name
