@@ -172,11 +172,10 @@ class Writer:
         return " ".join(words)
 
     def number_changed(self, n):
-        text = self.passage(n)
-        found = list(re.finditer(r"\d+", text))
-        if not found:
+        text = next((text for text in (self.passage(n) for _ in range(30)) if re.search(r"\d", text)), None)
+        if text is None:
             return None
-        one = self.chance.choice(found)
+        one = self.chance.choice(list(re.finditer(r"\d+", text)))
         return f"{text[: one.start()]}{int(one[0]) + self.chance.choice([1, 10])}{text[one.end() :]}"
 
     def negation_changed(self, n):
@@ -192,7 +191,7 @@ class Writer:
 
     def cut_in_a_word(self, n):
         text = self.passage(n)
-        last = re.search(r"\w{5,}$", text)
+        last = re.search(r"\w{4,}$", text)
         return text[: last.start() + 2] if last else None
 
     def merged(self, n):
