@@ -1,7 +1,7 @@
 """Cut an answer into sentences as it comes, and find what each quotes and cites; pure.
 
 A sentence is given on when the next one begins, so that a citation after its full stop belongs to it. No sentence
-ends inside a quotation, which may go over lines but not over an empty one.
+ends inside a quotation, which may go over lines but not over an empty one; a block quote is one sentence.
 """
 
 from __future__ import annotations
@@ -96,9 +96,14 @@ class Sentences:
         if self._in_code or _FENCE.match(text):
             line = text.find("\n")
             return line + 1 or None
-        for end in sorted(self._ends()):
-            if not _is_open(text[:end]) or _EMPTY_LINE.search(text[max(0, end - 3) : end]):
-                return end
+        if _BLOCK_QUOTE.match(text):
+            for line_end in _LINE_END.finditer(text):
+                if text[line_end.end()] != ">" or _EMPTY_LINE.search(line_end[0]):
+                    return line_end.end()
+        else:
+            for end in sorted(self._ends()):
+                if not _is_open(text[:end]) or _EMPTY_LINE.search(text[max(0, end - 3) : end]):
+                    return end
         return _LONGEST if len(text) > _LONGEST else None
 
     def _ends(self) -> Iterator[int]:
@@ -116,8 +121,6 @@ class Sentences:
 
 def _is_open(text: str) -> bool:
     """Say whether a quotation has begun and not ended."""
-    if _BLOCK_QUOTE.match(text):
-        return False
     return bool(_OPENS.search(_QUOTED.sub("", _CODE.sub("", text))))
 
 
