@@ -1,0 +1,226 @@
+// An answer while it comes: each line of it is drawn into the elements in which the server shows one that is kept.
+//
+// The same as service/web/chat.py, and always as text: nothing that a model writes becomes a link, a picture or HTML.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+const TOKEN = /\*\*(?<bold>.+?)\*\*|`(?<code>[^`]+)`|\[(?<cited>\d+(?:, ?\d+)*)\]/g;
+const BEGINS = /^\s*(?:(?<bullet>[-*•])|(?<number>\d{1,9})[.)]|(?<heading>#{1,6}))(?:\s+|$)/;
+
+export const drawn = (id) => $(`#${id}`).content.firstElementChild.cloneNode(true);
+const made = (name, look, ...inner) => {
+  const element = document.createElement(name);
+  if (look) element.className = look;
+  element.append(...inner);
+  return element;
+};
+
+export class Turn {
+  isKept = false; // the server has the question
+  isEnded = false;
+  #titles = new Map();
+  #block = null; // the paragraph, or the item of a list, that the next sentence belongs to
+  #isCode = false;
+  #wait = made("p", "quiet wait", "Searching your notes …");
+
+  // The element is put behind `before`, the turns that it leaves; the others are hidden until the server has it.
+  constructor(question, number, files) {
+    this.replaced = $$(".turn").filter((other) => Number(other.dataset.turn) >= number);
+    for (const other of this.replaced) other.hidden = true;
+    this.element = drawn("new-turn");
+    [this.#end, this.#sources, this.#work] = ["end", "sources", "working"].map((name) => $(`.${name}`, this.element));
+    $("h2", this.element).textContent = question;
+    $(".added", this.element).append(...files.map(({ name }) => made("span", "tag", name)));
+    this.#work.append(this.#wait);
+    this.#number = number;
+    $("#turns").append(this.element);
+    this.element.scrollIntoView();
+  }
+
+  #end;
+  #sources;
+  #work;
+
+  set #number(number) {
+    this.number = this.element.dataset.turn = number;
+    this.element.ariaLabel = `Question ${number}`;
+    this.#sources.ariaLabel = `Sources of answer ${number}`;
+    for (const part of [this.element, this.#end, this.#sources]) part.id = `${part.classList[0]}-${number}`;
+  }
+
+  // The page follows an answer as long as its reader sees its end.
+  take(line) {
+    const isSeen = this.#end.getBoundingClientRect().bottom <= innerHeight;
+    this[line.type]?.(line);
+    if (isSeen) this.#end.scrollIntoView({ block: "nearest" });
+  }
+
+  metadata({ turn, sources }) {
+    this.isKept = true;
+    for (const other of this.replaced.splice(0)) other.remove();
+    this.#number = turn;
+    this.#wait.textContent = "Waiting for the model …";
+    for (const source of sources) {
+      this.#titles.set(source.n, source.title);
+      $("ol", this.#sources).append(sourceOf(turn, source));
+    }
+  }
+
+  memory({ forgotten }) {
+    if (forgotten) this.#works("p", "quiet", `The oldest ${forgotten === 1 ? "question is" : `${forgotten} questions are`} no longer sent to the model.`);
+  }
+
+  thinking({ text }) {
+    const thoughts = $(".thinking p", this.#work) ?? this.#works("details", "thinking", made("summary", "", "Thinking"), made("p", "")).lastChild;
+    thoughts.append(text);
+  }
+
+  tool({ name, given, said, failed }) {
+    const what = Object.values(given).map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ");
+    this.#works("p", failed ? "quiet failed" : "quiet", `${name}: ${what} · ${said}`);
+  }
+
+  error({ message }) {
+    this.#works("p", "error", message).role = "alert";
+  }
+
+  done() {
+    this.isEnded = true;
+  }
+
+  #works(name, look, ...inner) {
+    const part = made(name, look, ...inner);
+    if (this.#wait.isConnected) this.#wait.before(part);
+    else this.#work.append(part);
+    return part;
+  }
+
+  // From now on the end and the sources are as the server draws them; what it does not have is taken away.
+  close(trouble) {
+    this.#wait.remove();
+    if (this.isKept) {
+      if (!this.isEnded) this.#end.append(made("p", "remark", trouble));
+      for (const part of [this.#end, this.#sources]) part.dataset.live = "";
+    } else {
+      this.element.remove();
+      for (const other of this.replaced) other.hidden = false;
+    }
+  }
+
+  text(line) {
+    this.#wait.remove();
+    if (line.support === "judgement") {
+      this.#block = null;
+      return $(".answer", this.element).append(made("p", "remark", line.text.trim()));
+    }
+    const measured = { ...line, quotes: line.quotes.map((quote) => inUnits(quote, line.text)) };
+    const parts = line.text.split("\n");
+    const last = parts.findLastIndex((part) => part.trim());
+    let start = 0;
+    for (const [at, part] of parts.entries()) {
+      if (at && this.#isCode) this.#block?.append("\n");
+      else if (at) this.#block = null;
+      this.#write(measured, part, start, at === last);
+      start += part.length + 1;
+    }
+  }
+
+  #write(line, part, start, isLast) {
+    if (part.trim().startsWith("```")) {
+      this.#isCode = !this.#isCode;
+      this.#block = null;
+    } else if (part.trim()) {
+      const skipped = this.#block ? 0 : this.#begin(part);
+      const said = part.trimEnd();
+      const inner = this.#isCode ? quoted(said, start, line) : this.#inline(said.slice(skipped), start + skipped, line);
+      const marks = isLast && !this.#isCode ? this.#marks(line) : [];
+      this.#block.append(made("span", line.support, ...inner, ...marks), part.slice(said.length));
+    } else {
+      this.#block?.append(part);
+    }
+  }
+
+  // Begin a paragraph, a heading, code or an item of a list; return how many characters only say which it is.
+  #begin(part) {
+    const answer = $(".answer", this.element);
+    const found = this.#isCode ? null : BEGINS.exec(part);
+    const { bullet, number, heading } = found?.groups ?? {};
+    if (bullet || number) {
+      const name = bullet ? "ul" : "ol";
+      if (answer.lastElementChild?.localName !== name) answer.append(document.createElement(name));
+      this.#block = document.createElement("li");
+      if (number) this.#block.value = number;
+      answer.lastElementChild.append(this.#block);
+    } else {
+      this.#block = document.createElement(this.#isCode ? "pre" : "p");
+      if (heading) this.#block.className = "heading";
+      answer.append(this.#block);
+    }
+    return found?.[0].length ?? 0;
+  }
+
+  #inline(text, start, line) {
+    const nodes = [];
+    let at = 0;
+    for (const found of text.matchAll(TOKEN)) {
+      const { bold, code, cited } = found.groups;
+      nodes.push(...quoted(text.slice(at, found.index), start + at, line));
+      if (bold) nodes.push(made("strong", "", ...this.#inline(bold, start + found.index + 2, line)));
+      else if (code) nodes.push(made("code", "", ...quoted(code, start + found.index + 1, line)));
+      else nodes.push(...cited.split(",").map((n) => this.#cite(Number(n))));
+      at = found.index + found[0].length;
+    }
+    return [...nodes, ...quoted(text.slice(at), start + at, line)];
+  }
+
+  #cite(n) {
+    if (!this.#titles.has(n)) return `[${n}]`;
+    return Object.assign(made("a", "cite", `[${n}]`), { href: `#s${this.number}-${n}`, title: this.#titles.get(n) });
+  }
+
+  // What follows a sentence: sources that it does not name itself, and whose words it is.
+  #marks({ text, support, cited, quotes }) {
+    const named = [...text.matchAll(TOKEN)].flatMap(({ groups }) => groups.cited?.split(",").map(Number) ?? []);
+    const sources = new Set([...cited, ...quotes.map(({ n }) => n).filter((n) => n !== null)]);
+    const marks = [...sources].filter((n) => !named.includes(n)).map((n) => this.#cite(n));
+    if (support === "own") marks.push(drawn("mark-own"));
+    if (support === "unverified" && quotes.every(({ verified }) => verified)) marks.push(drawn("mark-no_source"));
+    return marks;
+  }
+}
+
+// Python counts characters, JavaScript units of UTF-16.
+function inUnits(quote, text) {
+  const units = (count) => [...text].slice(0, count).join("").length;
+  return { ...quote, start: units(quote.start), end: units(quote.end) };
+}
+
+function quoted(text, start, { quotes }) {
+  const nodes = [];
+  let at = 0;
+  for (const { start: first, end, verified, reason } of quotes) {
+    const [from, to] = [Math.max(first - start, at), Math.min(end - start, text.length)];
+    if (from >= to) continue;
+    nodes.push(text.slice(at, from), made("q", verified ? "verified" : "unverified", text.slice(from, to)));
+    if (to === end - start) nodes.push(drawn(`mark-${verified ? "verified" : $(`#mark-${reason}`) ? reason : "unverified"}`));
+    at = to;
+  }
+  return [...nodes, text.slice(at)].filter((node) => node !== "");
+}
+
+function sourceOf(turn, { n, path, title, section, lines, place, text }) {
+  const item = drawn("new-source");
+  item.id = `s${turn}-${n}`;
+  $(".n", item).textContent = n;
+  $("a", item).textContent = title;
+  $("summary", item).textContent = text;
+  if (path === null) {
+    $(".where", item).textContent = "added to the question";
+    return item;
+  }
+  $("a", item).href = `/notes/${path.split("/").map(encodeURIComponent).join("/")}${lines ? `#L${lines.first}-L${lines.last}` : ""}`;
+  const there = place ?? (lines && (lines.first === lines.last ? `line ${lines.first}` : `lines ${lines.first}–${lines.last}`));
+  $(".where", item).textContent = `${path}${section && section !== title ? ` › ${section}` : ""}${there ? ` · ${there}` : ""}`;
+  return item;
+}
