@@ -24,7 +24,7 @@ export class Turn {
   #isCode = false;
   #wait = made("p", "quiet wait", "Searching your notes …");
 
-  // The element is put behind `before`, the turns that it leaves; the others are hidden until the server has it.
+  // The questions from this number on are hidden until the server has this one: then they are deleted there, too.
   constructor(question, number, files) {
     this.replaced = $$(".turn").filter((other) => Number(other.dataset.turn) >= number);
     for (const other of this.replaced) other.hidden = true;
@@ -180,14 +180,19 @@ export class Turn {
   }
 
   // What follows a sentence: sources that it does not name itself, and whose words it is.
-  #marks({ text, support, cited, quotes }) {
-    const named = [...text.matchAll(TOKEN)].flatMap(({ groups }) => groups.cited?.split(",").map(Number) ?? []);
-    const sources = new Set([...cited, ...quotes.map(({ n }) => n).filter((n) => n !== null)]);
-    const marks = [...sources].filter((n) => !named.includes(n)).map((n) => this.#cite(n));
-    if (support === "own") marks.push(drawn("mark-own"));
-    if (support === "unverified" && quotes.every(({ verified }) => verified)) marks.push(drawn("mark-no_source"));
+  #marks(line) {
+    const marks = unnamed(line).map((n) => this.#cite(n));
+    if (line.support === "own") marks.push(drawn("mark-own"));
+    if (line.support === "unverified" && line.quotes.every(({ verified }) => verified)) marks.push(drawn("mark-no_source"));
     return marks;
   }
+}
+
+// The sources of a sentence that its text does not name.
+export function unnamed({ text, cited, quotes }) {
+  const named = [...text.matchAll(TOKEN)].flatMap(({ groups }) => groups.cited?.split(",").map(Number) ?? []);
+  const sources = new Set([...cited, ...quotes.map(({ n }) => n).filter((n) => n !== null)]);
+  return [...sources].filter((n) => !named.includes(n));
 }
 
 // Python counts characters, JavaScript units of UTF-16.
@@ -209,6 +214,8 @@ function quoted(text, start, { quotes }) {
   return [...nodes, text.slice(at)].filter((node) => node !== "");
 }
 
+export const addressOf = (path) => `/notes/${path.split("/").map(encodeURIComponent).join("/")}`;
+
 function sourceOf(turn, { n, path, title, section, lines, place, text }) {
   const item = drawn("new-source");
   item.id = `s${turn}-${n}`;
@@ -219,7 +226,7 @@ function sourceOf(turn, { n, path, title, section, lines, place, text }) {
     $(".where", item).textContent = "added to the question";
     return item;
   }
-  $("a", item).href = `/notes/${path.split("/").map(encodeURIComponent).join("/")}${lines ? `#L${lines.first}-L${lines.last}` : ""}`;
+  $("a", item).href = `${addressOf(path)}${lines ? `#L${lines.first}-L${lines.last}` : ""}`;
   const there = place ?? (lines && (lines.first === lines.last ? `line ${lines.first}` : `lines ${lines.first}–${lines.last}`));
   $(".where", item).textContent = `${path}${section && section !== title ? ` › ${section}` : ""}${there ? ` · ${there}` : ""}`;
   return item;

@@ -1,6 +1,6 @@
 // The page of conversations: asks, and says from what and with which files; the server draws what is kept.
 
-import { Turn, drawn } from "/static/chat-answer.js";
+import { Turn, addressOf, drawn, unnamed } from "/static/chat-answer.js";
 import { copyText } from "/static/clipboard.js";
 
 const $ = (selector, within = document) => within.querySelector(selector);
@@ -237,24 +237,31 @@ const actions = {
     await copyText(markdownOf((await got("GET")).turns.find((turn) => turn.number === number)));
     tell("Copied as Markdown");
   },
-  save: async () => tell(`Saved as ${(await send(address("/note"), {})).path}`),
+  async save() {
+    const { path } = await send(address("/note"), {});
+    const link = Object.assign(document.createElement("a"), { href: addressOf(path), textContent: path });
+    $("#saved").replaceChildren("Saved as ", link);
+  },
   async remove(button) {
     if (await confirmed(button)) await got("DELETE").then(() => location.assign("/chat"));
   },
 };
 
-// Footnotes say where each source is. What is not verified says so here, too.
+// Footnotes say where each source is. What is not verified says so here, too, and a picture stays text.
 function markdownOf({ text, sources }) {
-  const said = text.map((line) => (line.support === "unverified" ? line.text.replace(/\s*$/, " (not verified)$&") : line.text)).join("");
   const known = new Map(sources.map((source) => [source.n, source]));
   const used = new Set();
-  const noted = said.replace(/\[(\d+(?:, ?\d+)*)\]/g, (written, numbers) => {
-    const cited = numbers.split(",").map(Number).filter((n) => known.has(n));
-    for (const n of cited) used.add(n);
-    return cited.map((n) => `[^${n}]`).join("") || written;
-  });
+  const note = (n) => (used.add(n), `[^${n}]`);
+  const said = text.map((line) => {
+    const more = unnamed(line).map((n) => `[${n}]`).join("") + (line.support === "unverified" ? " (not verified)" : "");
+    return line.text.replace(/\s*$/, `${more}$&`);
+  }).join("");
+  const parts = said.split(/(```.*?```|`[^`]*`)/s);
+  const noted = parts.map((part, at) => (at % 2 ? part : part
+    .replace(/!(?=\[)|<(?=[a-z!/?])/gi, "\\$&")
+    .replace(/\[(\d+(?:, ?\d+)*)\]/g, (written, numbers) => numbers.split(",").map(Number).filter((n) => known.has(n)).map(note).join("") || written)));
   const notes = [...used].map((n) => known.get(n)).map(({ n, path, title, lines }) => `[^${n}]: ${path ?? title}${lines ? `:${lines.first}-${lines.last}` : ""}`);
-  return [noted.trim(), ...(notes.length ? ["", ...notes] : [])].join("\n");
+  return [noted.join("").trim(), ...(notes.length ? ["", ...notes] : [])].join("\n");
 }
 
 document.addEventListener("click", async (event) => {
@@ -315,6 +322,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+document.addEventListener("visibilitychange", refresh);
 addEventListener("popstate", () => location.reload());
 document.documentElement.classList.add("scripted");
 // Its reader wants to see the last answer, and to go on.
