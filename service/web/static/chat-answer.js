@@ -5,8 +5,10 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-const TOKEN = /\*\*(?<bold>.+?)\*\*|`(?<code>[^`]+)`|\[(?<cited>\d+(?:, ?\d+)*)\]/g;
-const BEGINS = /^\s*(?:(?<bullet>[-*•])|(?<number>\d{1,9})[.)]|(?<heading>#{1,6}))(?:\s+|$)/;
+const TOKEN = /\*\*(?<bold>.+?)\*\*|`(?<code>[^`]+)`|\[(?<cited>\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]/g;
+const BEGINS = /^\s*(?:(?<bullet>[-*•])(?=\s|$)|(?<number>\d{1,9})[.)](?=\s|$)|(?<heading>#{1,6})(?=\s|$)|(?<quote>>[\s>]*))\s*/;
+const QUOTE_MARKS = /["'“”„«»‹›「」『』‘’]/;
+export const numbersIn = (text) => (text.match(/\d+/g) ?? []).map(Number);
 
 export const drawn = (id) => $(`#${id}`).content.firstElementChild.cloneNode(true);
 const made = (name, look, ...inner) => {
@@ -19,9 +21,12 @@ const made = (name, look, ...inner) => {
 export class Turn {
   isKept = false; // the server has the question
   isEnded = false;
-  #titles = new Map();
   #block = null; // the paragraph, or the item of a list, that the next sentence belongs to
   #isCode = false;
+  #asked;
+  #end;
+  #sources;
+  #work;
   #wait = made("p", "quiet wait", "Searching your notes …");
 
   // The questions from this number on are hidden until the server has this one: then they are deleted there, too.
@@ -29,7 +34,7 @@ export class Turn {
     this.replaced = $$(".turn").filter((other) => Number(other.dataset.turn) >= number);
     for (const other of this.replaced) other.hidden = true;
     this.element = drawn("new-turn");
-    [this.#end, this.#sources, this.#work] = ["end", "sources", "working"].map((name) => $(`.${name}`, this.element));
+    [this.#asked, this.#end, this.#sources, this.#work] = ["asked", "end", "sources", "working"].map((name) => $(`.${name}`, this.element));
     $("h2", this.element).textContent = question;
     $(".added", this.element).append(...files.map(({ name }) => made("span", "tag", name)));
     this.#work.append(this.#wait);
@@ -38,15 +43,11 @@ export class Turn {
     this.element.scrollIntoView();
   }
 
-  #end;
-  #sources;
-  #work;
-
   set #number(number) {
     this.number = this.element.dataset.turn = number;
     this.element.ariaLabel = `Question ${number}`;
     this.#sources.ariaLabel = `Sources of answer ${number}`;
-    for (const part of [this.element, this.#end, this.#sources]) part.id = `${part.classList[0]}-${number}`;
+    for (const part of [this.element, this.#asked, this.#end, this.#sources]) part.id = `${part.classList[0]}-${number}`;
   }
 
   // The page follows an answer as long as its reader sees its end.
@@ -61,10 +62,7 @@ export class Turn {
     for (const other of this.replaced.splice(0)) other.remove();
     this.#number = turn;
     this.#wait.textContent = "Waiting for the model …";
-    for (const source of sources) {
-      this.#titles.set(source.n, source.title);
-      $("ol", this.#sources).append(sourceOf(turn, source));
-    }
+    $("ol", this.#sources).append(...sources.map(sourceOf));
   }
 
   memory({ forgotten }) {
@@ -101,7 +99,7 @@ export class Turn {
     this.#wait.remove();
     if (this.isKept) {
       if (!this.isEnded) this.#end.append(made("p", "remark", trouble));
-      for (const part of [this.#end, this.#sources]) part.dataset.live = "";
+      for (const part of [this.#asked, this.#end, this.#sources]) part.dataset.live = "";
     } else {
       this.element.remove();
       for (const other of this.replaced) other.hidden = false;
@@ -114,7 +112,7 @@ export class Turn {
       this.#block = null;
       return $(".answer", this.element).append(made("p", "remark", line.text.trim()));
     }
-    const measured = { ...line, quotes: line.quotes.map((quote) => inUnits(quote, line.text)) };
+    const measured = { ...line, spans: spansOf(line) };
     const parts = line.text.split("\n");
     const last = parts.findLastIndex((part) => part.trim());
     let start = 0;
@@ -127,7 +125,7 @@ export class Turn {
   }
 
   #write(line, part, start, isLast) {
-    if (part.trim().startsWith("```")) {
+    if (/^\s*(?:```|~~~)/.test(part)) {
       this.#isCode = !this.#isCode;
       this.#block = null;
     } else if (part.trim()) {
@@ -145,7 +143,7 @@ export class Turn {
   #begin(part) {
     const answer = $(".answer", this.element);
     const found = this.#isCode ? null : BEGINS.exec(part);
-    const { bullet, number, heading } = found?.groups ?? {};
+    const { bullet, number, heading, quote } = found?.groups ?? {};
     if (bullet || number) {
       const name = bullet ? "ul" : "ol";
       if (answer.lastElementChild?.localName !== name) answer.append(document.createElement(name));
@@ -153,7 +151,7 @@ export class Turn {
       if (number) this.#block.value = number;
       answer.lastElementChild.append(this.#block);
     } else {
-      this.#block = document.createElement(this.#isCode ? "pre" : "p");
+      this.#block = document.createElement(this.#isCode ? "pre" : quote ? "blockquote" : "p");
       if (heading) this.#block.className = "heading";
       answer.append(this.#block);
     }
@@ -168,47 +166,61 @@ export class Turn {
       nodes.push(...quoted(text.slice(at, found.index), start + at, line));
       if (bold) nodes.push(made("strong", "", ...this.#inline(bold, start + found.index + 2, line)));
       else if (code) nodes.push(made("code", "", ...quoted(code, start + found.index + 1, line)));
-      else nodes.push(...cited.split(",").map((n) => this.#cite(Number(n))));
+      else nodes.push(...numbersIn(cited).map(cite));
       at = found.index + found[0].length;
     }
     return [...nodes, ...quoted(text.slice(at), start + at, line)];
   }
 
-  #cite(n) {
-    if (!this.#titles.has(n)) return `[${n}]`;
-    return Object.assign(made("a", "cite", `[${n}]`), { href: `#s${this.number}-${n}`, title: this.#titles.get(n) });
-  }
-
-  // What follows a sentence: sources that it does not name itself, and whose words it is.
+  // What follows a sentence: sources that its text does not name, and what supports it unsaid.
   #marks(line) {
-    const marks = unnamed(line).map((n) => this.#cite(n));
-    if (line.support === "own") marks.push(drawn("mark-own"));
-    if (line.support === "unverified" && line.quotes.every(({ verified }) => verified)) marks.push(drawn("mark-no_source"));
+    const { support, quotes } = line;
+    const marks = [...unnamed(line).map(cite), ...quotes.filter(({ start }) => start === null).map((one) => mark(kindOf(one), one.quote))];
+    if (support === "own") marks.push(mark("own"));
+    if (support === "unverified" && quotes.every(({ verified }) => verified)) marks.push(mark("no_source"));
     return marks;
   }
 }
 
+function cite(n) {
+  const source = document.getElementById(`s${n}`);
+  return source ? Object.assign(made("a", "cite", `[${n}]`), { href: `#s${n}`, title: $("a", source).textContent }) : `[${n}]`;
+}
+
+function mark(kind, quote) {
+  const drawing = drawn(`mark-${kind}`);
+  if (quote) drawing.ariaLabel = drawing.title = `${drawing.title}: “${quote}”`;
+  return drawing;
+}
+
+const kindOf = ({ verified, reason }) => (verified ? "verified" : $(`#mark-${reason}`) ? reason : "unverified");
+
 // The sources of a sentence that its text does not name.
-export function unnamed({ text, cited, quotes }) {
-  const named = [...text.matchAll(TOKEN)].flatMap(({ groups }) => groups.cited?.split(",").map(Number) ?? []);
-  const sources = new Set([...cited, ...quotes.map(({ n }) => n).filter((n) => n !== null)]);
+export function unnamed({ text, quotes }) {
+  const named = [...text.matchAll(TOKEN)].flatMap(({ groups }) => numbersIn(groups.cited ?? ""));
+  const sources = new Set(quotes.map(({ n }) => n).filter((n) => n !== null));
   return [...sources].filter((n) => !named.includes(n));
 }
 
-// Python counts characters, JavaScript units of UTF-16.
-function inUnits(quote, text) {
-  const units = (count) => [...text].slice(0, count).join("").length;
-  return { ...quote, start: units(quote.start), end: units(quote.end) };
+// The quotes that a text has, with their quotation marks. Python counts characters, JavaScript units of UTF-16.
+function spansOf({ text, quotes }) {
+  const characters = [...text];
+  const units = (count) => characters.slice(0, count).join("").length;
+  return quotes.filter(({ start }) => start !== null).map((quote) => {
+    const { start, end } = quote;
+    const [before, after] = [characters[start - 1], characters[end]].map((one) => QUOTE_MARKS.test(one ?? ""));
+    return { quote, first: units(start - before), last: units(end + after) };
+  });
 }
 
-function quoted(text, start, { quotes }) {
+function quoted(text, start, { spans }) {
   const nodes = [];
   let at = 0;
-  for (const { start: first, end, verified, reason } of quotes) {
-    const [from, to] = [Math.max(first - start, at), Math.min(end - start, text.length)];
+  for (const { quote, first, last } of spans) {
+    const [from, to] = [Math.max(first - start, at), Math.min(last - start, text.length)];
     if (from >= to) continue;
-    nodes.push(text.slice(at, from), made("q", verified ? "verified" : "unverified", text.slice(from, to)));
-    if (to === end - start) nodes.push(drawn(`mark-${verified ? "verified" : $(`#mark-${reason}`) ? reason : "unverified"}`));
+    nodes.push(text.slice(at, from), made("q", quote.verified ? "verified" : "unverified", text.slice(from, to)));
+    if (to === last - start) nodes.push(mark(kindOf(quote)));
     at = to;
   }
   return [...nodes, text.slice(at)].filter((node) => node !== "");
@@ -216,18 +228,15 @@ function quoted(text, start, { quotes }) {
 
 export const addressOf = (path) => `/notes/${path.split("/").map(encodeURIComponent).join("/")}`;
 
-function sourceOf(turn, { n, path, title, section, lines, place, text }) {
+function sourceOf({ n, path, title, section, lines, place, text, why }) {
   const item = drawn("new-source");
-  item.id = `s${turn}-${n}`;
+  item.id = `s${n}`;
   $(".n", item).textContent = n;
   $("a", item).textContent = title;
   $("summary", item).textContent = text;
-  if (path === null) {
-    $(".where", item).textContent = "added to the question";
-    return item;
-  }
-  $("a", item).href = `${addressOf(path)}${lines ? `#L${lines.first}-L${lines.last}` : ""}`;
+  if (path !== null) $("a", item).href = `${addressOf(path)}${lines ? `#L${lines.first}-L${lines.last}` : ""}`;
   const there = place ?? (lines && (lines.first === lines.last ? `line ${lines.first}` : `lines ${lines.first}–${lines.last}`));
-  $(".where", item).textContent = `${path}${section && section !== title ? ` › ${section}` : ""}${there ? ` · ${there}` : ""}`;
+  const above = path !== null && section && section !== title ? `${path} › ${section}` : path;
+  $(".where", item).textContent = [above, path !== null && there, why].filter(Boolean).join(" · ");
   return item;
 }

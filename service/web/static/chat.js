@@ -1,6 +1,6 @@
 // The page of conversations: asks, and says from what and with which files; the server draws what is kept.
 
-import { Turn, addressOf, drawn, unnamed } from "/static/chat-answer.js";
+import { Turn, addressOf, drawn, numbersIn, unnamed } from "/static/chat-answer.js";
 import { copyText } from "/static/clipboard.js";
 
 const $ = (selector, within = document) => within.querySelector(selector);
@@ -20,7 +20,8 @@ let answering = null; // what stops the answer that is coming
 
 async function ask(question, number = null, files = []) {
   const turn = new Turn(question, number ?? $$(".turn").length + 1, files);
-  const body = JSON.stringify({ question, chat: chat(), turn: number, scope: scopeChanged ? scope() : null, files });
+  // An earlier question that is given no files keeps its own.
+  const body = JSON.stringify({ question, chat: chat(), turn: number, scope: scopeChanged ? scope() : null, files: files.length ? files : null });
   showBusy((answering = new AbortController()));
   complain("");
   let trouble = "The connection ended before the answer did.";
@@ -96,10 +97,13 @@ let editing = null;
 
 function edit(number) {
   editing = number;
-  const after = number ? $$(".turn").length - number : 0;
   $("#editing").hidden = !number;
-  $("#editing span").textContent = `You change question ${number}. Its answer${after ? ` and the ${after === 1 ? "question" : `${after} questions`} after it` : ""} will be deleted.`;
   field.focus();
+  if (!number) return;
+  const after = $$(".turn").length - number;
+  const lost = `${after ? `, and the ${after === 1 ? "question" : `${after} questions`} after it` : ""} will be deleted.`;
+  const files = $(`#turn-${number} .tag`) ? " Its texts are sent again unless you add other files; pictures are not kept." : "";
+  $("#editing span").textContent = `You change question ${number}. Its answer${lost}${files}`;
 }
 
 function leave() {
@@ -184,29 +188,33 @@ async function add(files) {
   for (const file of files) {
     try {
       if (added.length === limits.files) throw new Error(`A question takes at most ${limits.files} files.`);
-      showFiles([...added, await readFile(file)]);
+      showFiles([...added, await readFile(file, () => file.arrayBuffer())]);
     } catch (error) {
-      return complain(error.message);
+      return complain(`${file.name} was not added: ${error.message}`);
     }
   }
   field.focus();
 }
 
-async function readFile(file) {
-  const { name, size, type } = file;
-  const [most, many] = [Math.floor((limits.picture * 3) / 4), (number) => number.toLocaleString("en")];
+const many = (number, what) => `${number.toLocaleString("en")} ${what}`;
+
+// Return a file as it is sent. The limits are of all files of a question together.
+async function readFile({ name, size, type }, bytes) {
   if (/^image\/(png|jpeg|gif|webp)$/.test(type)) {
-    if (size > most) throw new Error(`${name} has ${many(size)} bytes, and a picture may have ${many(most)}. Make it smaller.`);
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    return { name, picture: btoa(bytes.reduce((text, byte) => text + String.fromCharCode(byte), "")), media_type: type };
+    const left = Math.floor((limits.picture - lengthOf("picture")) * 3 / 4);
+    if (size > left) throw new Error(`it has ${many(size, "bytes")}, and ${many(left, "bytes")} are left for pictures. Make it smaller.`);
+    return { name, picture: btoa(new Uint8Array(await bytes()).reduce((text, byte) => text + String.fromCharCode(byte), "")), media_type: type };
   }
-  // A character has at most four bytes: what is larger is not read.
-  if (size > limits.characters * 4) throw new Error(`${name} has ${many(size)} bytes, and a text may have ${many(limits.characters)} characters. Add the part that matters.`);
-  const text = await file.arrayBuffer().then((bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes)).catch(() => "\0");
-  if (text.includes("\0")) throw new Error(`${name} is neither text nor a picture (PNG, JPEG, GIF, WebP).`);
-  if ([...text].length > limits.characters) throw new Error(`${name} has ${many([...text].length)} characters, and a text may have ${many(limits.characters)}. Add the part that matters.`);
+  const left = limits.characters - lengthOf("text");
+  const tooLong = (found) => new Error(`it has ${found}, and ${many(left, "characters")} are left for texts. Add the part that matters.`);
+  if (size > left * 4) throw tooLong(many(size, "bytes")); // a character has up to four
+  const text = await bytes().then((all) => new TextDecoder("utf-8", { fatal: true }).decode(all)).catch(() => "\0");
+  if (text.includes("\0")) throw new Error("it is neither text nor a picture (PNG, JPEG, GIF, WebP).");
+  if ([...text].length > left) throw tooLong(many([...text].length, "characters"));
   return { name, text };
 }
+
+const lengthOf = (kind) => added.reduce((sum, one) => sum + [...(one[kind] ?? "")].length, 0);
 
 $("#add").addEventListener("click", () => $("#picked").click());
 $("#picked").addEventListener("change", ({ target }) => add([...target.files]).then(() => (target.value = "")));
@@ -259,7 +267,7 @@ function markdownOf({ text, sources }) {
   const parts = said.split(/(```.*?```|`[^`]*`)/s);
   const noted = parts.map((part, at) => (at % 2 ? part : part
     .replace(/!(?=\[)|<(?=[a-z!/?])/gi, "\\$&")
-    .replace(/\[(\d+(?:, ?\d+)*)\]/g, (written, numbers) => numbers.split(",").map(Number).filter((n) => known.has(n)).map(note).join("") || written)));
+    .replace(/\[(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]/g, (written, numbers) => numbersIn(numbers).filter((n) => known.has(n)).map(note).join("") || written)));
   const notes = [...used].map((n) => known.get(n)).map(({ n, path, title, lines }) => `[^${n}]: ${path ?? title}${lines ? `:${lines.first}-${lines.last}` : ""}`);
   return [noted.join("").trim(), ...(notes.length ? ["", ...notes] : [])].join("\n");
 }
