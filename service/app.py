@@ -49,6 +49,7 @@ from service.usecases.operations import Operations
 from service.usecases.search import View
 from service.usecases.tags import Tags
 from service.web.browse import add_browsing
+from service.web.chat import add_chat_page
 from service.web.files import add_files
 from service.web.ops import add_ops
 from service.web.search import add_pages, graph_page, make_templates
@@ -164,6 +165,7 @@ def _add_routes(app: FastAPI, view: View, sessions: Sessions, chats: Conversatio
     add_search(app, view, queue)
     add_requests(app, view, operations.tasks)
     add_chat(app, chats)
+    add_chat_page(app, templates, chats)
     agents = Endpoint(partial(_server_for_agents, view), STOPPING)
     app.router.routes.append(Route(PATH, agents, include_in_schema=False))
     return agents

@@ -1,6 +1,7 @@
 // A note's page: marks the lines that the address names (#L5, #L5-L9), and listens to its keys.
 
 import { decoded } from "/static/address.js";
+import { copyText } from "/static/clipboard.js";
 
 const $ = (selector) => document.querySelector(selector);
 
@@ -99,17 +100,7 @@ function place() {
 
 async function copy(what) {
   const text = copies[what]();
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Browsers have no clipboard for an address without TLS that is not this machine's.
-    const area = document.createElement("textarea");
-    area.value = text;
-    $("main").append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
+  await copyText(text);
   said(`Copied: ${text}`);
 }
 
