@@ -80,7 +80,7 @@ def _tokens(counted: Any) -> int:
     return min(max(counted or 0, 0), _MOST_COUNTED)
 
 
-class Refusal(NamedTuple):
+class ApiRefusal(NamedTuple):
     """Why a request was refused, for the operator; `passes`: a later try may succeed, after `retry_after` seconds."""
 
     message: str
@@ -88,15 +88,15 @@ class Refusal(NamedTuple):
     retry_after: float | None = None
 
 
-def refusal_of(error: APIStatusError, model: str, key: str) -> Refusal:
+def refusal_of(error: APIStatusError, model: str, key: str) -> ApiRefusal:
     """Return what an HTTP status means; it never contains the key."""
     status = error.status_code
     if status in _PASSING or status >= _SERVER_ERRORS:
         message = f"Anthropic's API cannot answer at the moment (HTTP {status}); try again later"
-        return Refusal(message, passes=True, retry_after=_retry_after(error.response.headers))
+        return ApiRefusal(message, passes=True, retry_after=_retry_after(error.response.headers))
     said = str(error.api_message or "no reason was given").replace(key, "[key]")[:300]
     todo = _REMEDIES.get(status, "see what it says, and correct the settings").format(model=model)
-    return Refusal(f"Anthropic's API refused the request (HTTP {status}: {said}); {todo}")
+    return ApiRefusal(f"Anthropic's API refused the request (HTTP {status}: {said}); {todo}")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -43,7 +43,7 @@ from service.http.server import STOPPING, serve
 from service.mcp.endpoint import PATH, Endpoint
 from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
-from service.usecases.chat import Conversations
+from service.usecases.chat.conversations import Conversations
 from service.usecases.memory import keep_tables
 from service.usecases.operations import Operations
 from service.usecases.search import View

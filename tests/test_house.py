@@ -29,7 +29,7 @@ BOUNDARIES = {
         (
             f"service.cli.{name}"
             for name in (
-                *("agents", "context", "links", "maintenance", "notes"),
+                *("agents", "chat", "context", "links", "maintenance", "notes"),
                 *("quality", "search", "setup", "systemd", "tags"),
             )
         ),

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.chat.models import (
-    Asked,
-    Cited,
+    CitablePassage,
+    CitedPart,
     Ended,
     Event,
     Message,
-    Passage,
-    Said,
-    Thought,
+    ModelRequest,
+    SaidPart,
+    ThoughtPart,
     ToolCall,
     readable,
 )
@@ -50,9 +50,9 @@ class Claude:
             api_key=key, base_url=base_url or API, timeout=timeout_s, max_retries=0, open_telemetry=False
         )
 
-    async def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
+    async def stream(self, asked: ModelRequest) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError."""
-        answer = _Answer(self.name, _passages_of(asked.messages))
+        answer = _ClaudeAnswer(self.name, _passages_of(asked.messages))
         try:
             async with await self._client.messages.create(**self._request(asked), stream=True) as events:
                 async for event in events:
@@ -79,7 +79,7 @@ class Claude:
         """Close its connections."""
         await self._client.close()
 
-    def _request(self, asked: Asked) -> dict[str, Any]:
+    def _request(self, asked: ModelRequest) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": self.name,
             "max_tokens": asked.most_tokens,
@@ -97,7 +97,7 @@ class Claude:
         return request
 
 
-def _passages_of(messages: Sequence[Message]) -> list[Passage]:
+def _passages_of(messages: Sequence[Message]) -> list[CitablePassage]:
     """Return the passages in the order in which the API numbers them."""
     return [
         passage
@@ -129,7 +129,7 @@ def _message(one: Message) -> dict[str, Any]:
     return {"role": one.role, "content": content}
 
 
-def _search_result(passage: Passage) -> dict[str, Any]:
+def _search_result(passage: CitablePassage) -> dict[str, Any]:
     """Return a passage with a block per line: the smallest part that the API cites."""
     lines = [line for line in encodable(passage.text).splitlines(keepends=True) if line.strip()]
     return {
@@ -142,14 +142,14 @@ def _search_result(passage: Passage) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Answer:
+class _ClaudeAnswer:
     """What has come of an answer: its blocks as they are given back, and its tokens."""
 
     model: str
-    passages: list[Passage]
+    passages: list[CitablePassage]
     blocks: list[dict[str, Any]] = field(default_factory=list)
     arguments: str = ""
-    cited: list[Cited] = field(default_factory=list)
+    cited: list[CitedPart] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     reason: str | None = None
     counts: list[Any] = field(default_factory=list)
@@ -175,17 +175,17 @@ class _Answer:
         match delta.type:
             case "text_delta":
                 block["text"] += delta.text
-                yield Said(delta.text)
+                yield SaidPart(delta.text)
             case "thinking_delta":
                 block["thinking"] += delta.thinking
-                yield Thought(delta.thinking)
+                yield ThoughtPart(delta.thinking)
             case "signature_delta":
                 block["signature"] = delta.signature
             case "input_json_delta":
                 self.arguments += delta.partial_json
             case "citations_delta" if delta.citation.type == "search_result_location":
                 found = self.passages[delta.citation.search_result_index]
-                self.cited.append(Cited(found.n, delta.citation.cited_text))
+                self.cited.append(CitedPart(found.n, delta.citation.cited_text))
 
     def _finish(self) -> Iterator[Event]:
         """Yield the citations of a block: some come before its text, and they mean all of it."""

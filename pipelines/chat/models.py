@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 
-class Passage(NamedTuple):
+class CitablePassage(NamedTuple):
     """A passage that the model may cite as `[n]`; `where` is its path and lines."""
 
     n: int
@@ -45,7 +45,7 @@ class ToolResult(NamedTuple):
 
     id: str
     text: str
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[CitablePassage, ...] = ()
     failed: bool = False
 
 
@@ -55,14 +55,14 @@ class Message:
 
     role: Literal["user", "assistant"]
     text: str = ""
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[CitablePassage, ...] = ()
     pictures: tuple[Picture, ...] = ()
     results: tuple[ToolResult, ...] = ()
     own: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelRequest:
     """A request: instructions, the conversation, the tools, and the most tokens of the answer."""
 
     instructions: str
@@ -71,19 +71,19 @@ class Asked:
     tools: Sequence[ToolSpec] = ()
 
 
-class Thought(NamedTuple):
+class ThoughtPart(NamedTuple):
     """A part of what the model thinks."""
 
     text: str
 
 
-class Said(NamedTuple):
+class SaidPart(NamedTuple):
     """A part of the answer's text."""
 
     text: str
 
 
-class Cited(NamedTuple):
+class CitedPart(NamedTuple):
     """The provider says that the text before rests on these words of a passage."""
 
     n: int
@@ -102,7 +102,7 @@ class Ended:
     own: Any = field(default=None, compare=False)
 
 
-Event = Thought | Said | Cited | Ended
+Event = ThoughtPart | SaidPart | CitedPart | Ended
 
 
 class ChatModel(Protocol):
@@ -114,7 +114,7 @@ class ChatModel(Protocol):
     cites: bool
     """It cites passages by itself; others have to be asked to quote."""
 
-    def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
+    def stream(self, asked: ModelRequest) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:

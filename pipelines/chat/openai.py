@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from pipelines.chat.models import (
     CHARACTERS_PER_TOKEN,
-    Asked,
+    CitablePassage,
     Ended,
     Event,
     Message,
-    Passage,
-    Said,
-    Thought,
+    ModelRequest,
+    SaidPart,
+    ThoughtPart,
     ToolCall,
     readable,
 )
@@ -81,9 +81,9 @@ class OpenAIModel:
             http_client=openai.DefaultAsyncHttpxClient(trust_env=False, follow_redirects=False),
         )
 
-    async def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
+    async def stream(self, asked: ModelRequest) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
-        answer = _Answer(self.name, self._price)
+        answer = _OpenAIAnswer(self.name, self._price)
         request = self._request(asked)
         try:
             async with await self._client.chat.completions.create(**request, stream=True) as chunks:
@@ -111,7 +111,7 @@ class OpenAIModel:
         """Close its connections."""
         await self._client.close()
 
-    def _request(self, asked: Asked) -> dict[str, Any]:
+    def _request(self, asked: ModelRequest) -> dict[str, Any]:
         messages: list[dict[str, Any]] = [{"role": "system", "content": asked.instructions}]
         for one in asked.messages:
             messages += _messages(one)
@@ -165,14 +165,14 @@ def _messages(one: Message) -> Iterator[dict[str, Any]]:
         yield {"role": one.role, "content": text}
 
 
-def written(passage: Passage) -> str:
+def written(passage: CitablePassage) -> str:
     """Return a passage as a model reads it. What ends it cannot be part of its text."""
     text = passage.text.replace("</passage", "<\u200b/passage")
     return f'<passage n="{passage.n}" from="{passage.where.replace(chr(34), chr(39))}">\n{text}\n</passage>'
 
 
 @dataclass(slots=True)
-class _Answer:
+class _OpenAIAnswer:
     """What has come of an answer."""
 
     model: str
@@ -192,10 +192,10 @@ class _Answer:
             # Servers of models that think call it by either name.
             thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
             if thought:
-                yield Thought(str(thought))
+                yield ThoughtPart(str(thought))
             if delta.content:
                 self.text.append(delta.content)
-                yield Said(delta.content)
+                yield SaidPart(delta.content)
             for call in delta.tool_calls or ():
                 self._add(call)
 

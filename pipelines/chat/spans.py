@@ -48,7 +48,7 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class AnswerSentence:
     """A part of an answer, with the white space after it. Of code nothing is a quotation."""
 
     text: str
@@ -64,7 +64,7 @@ class Sentences:
     _named: list[Named] = field(default_factory=list)
     _in_code: bool = False
 
-    def add(self, text: str) -> Iterator[Sentence]:
+    def add(self, text: str) -> Iterator[AnswerSentence]:
         """Add text; yield the sentences that are complete."""
         self._text += text
         while (end := self._end()) is not None:
@@ -77,15 +77,15 @@ class Sentences:
             self._text = f"{kept} [{n}]{self._text[len(kept) :]}"
         self._named.append(Named(n, quote))
 
-    def rest(self) -> Iterator[Sentence]:
+    def rest(self) -> Iterator[AnswerSentence]:
         """Yield what is left at the end of the answer."""
         if self._text:
             yield self._cut(len(self._text))
 
-    def _cut(self, end: int) -> Sentence:
+    def _cut(self, end: int) -> AnswerSentence:
         text, self._text = self._text[:end], self._text[end:]
         is_fence = bool(_FENCE.match(text))
-        found = Sentence(text, tuple(self._named), is_code=self._in_code or is_fence)
+        found = AnswerSentence(text, tuple(self._named), is_code=self._in_code or is_fence)
         self._named = []
         self._in_code ^= is_fence
         return found
@@ -152,7 +152,7 @@ Verify = Callable[[str, Sequence[int]], dict[int, Reason]]
 """Say for each of some sources whether it contains a quotation."""
 
 
-def judge(sentence: Sentence, sources: Collection[int], verify: Verify) -> Judged:
+def judge(sentence: AnswerSentence, sources: Collection[int], verify: Verify) -> Judged:
     """Check each quotation of a sentence with the source that it names, or with all where it names none.
 
     A quotation that another source contains than the named one is not verified.

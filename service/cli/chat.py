@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
@@ -13,7 +12,7 @@ import click
 from rich.text import Text
 
 from pipelines.errors import ChatNotFoundError
-from service.cli.console import complain, err, out
+from service.cli.console import complain, err, out, print_json
 from service.cli.options import (
     PATH,
     json_option,
@@ -106,8 +105,7 @@ def ask(
     lines = service.events("/chat", _request(question_of(question), more))
     if as_json:
         for line in lines:
-            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+            print_json(line, indent=None)
         return
     shown = _show(lines)
     err.say(f"ask further: everindex ask --continue {shown['chat']} ...", "dim")
@@ -148,8 +146,8 @@ def _newest(service: Service) -> str | None:
 
 def _next_question() -> str:
     try:
-        return click.prompt("you", default="", show_default=False, prompt_suffix="> ").strip()
-    except click.Abort:
+        return out.input("you> ").strip()
+    except (EOFError, KeyboardInterrupt):
         return ""
 
 

@@ -52,6 +52,8 @@ def complain(message: str) -> None:
     err.print(Text("error:", "red"), message, soft_wrap=True)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON, for programs."""
-    sys.stdout.write(visible_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print a value as JSON, for programs; without indentation it is one line, printed at once."""
+    sys.stdout.write(visible_json(json.dumps(value, ensure_ascii=False, indent=indent)) + "\n")
+    if indent is None:
+        sys.stdout.flush()

@@ -314,6 +314,17 @@ def open_file(file: Path) -> bool:
     return open_address(file.as_uri())
 
 
+def open_hit(given: dict[str, Any], root: Path, path: str, line: int) -> None:
+    """Record that the user chose a note, and open it like `open_note`, with the same errors."""
+    from service.runtime.programs import open_note  # noqa: PLC0415 - most commands open nothing
+
+    if settings_of(given).attention:
+        from workers.attention import chosen  # noqa: PLC0415 - most users record nothing
+
+        chosen(resources_of(given), [path], "opened")
+    open_note(root, path, line)
+
+
 # The filters as options, for every command that takes them.
 
 

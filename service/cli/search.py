@@ -18,6 +18,7 @@ from service.cli.options import (
     filter_options,
     json_option,
     need_service,
+    open_hit,
     options_given,
     question_of,
     state_option,
@@ -95,8 +96,6 @@ def search(
         hits = shown_hits(answer, every=every)
         if opened > len(hits):
             raise NotFoundError(f"there is no hit {opened} to open")
-        from service.cli.opening import open_hit  # noqa: PLC0415 - most searches open nothing
-
         open_hit(given, client.root, hits[opened - 1]["path"], line_of(hits[opened - 1]))
 
 
@@ -115,7 +114,6 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
             " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
     from pipelines.search.scopes import filters_of  # noqa: PLC0415
-    from service.cli.opening import open_hit  # noqa: PLC0415 - likewise
 
     service = need_service(given)
     filters_of(service.root, filters)

@@ -18,8 +18,8 @@ from service.schemas.chat import (
     DeletedChat,
     SavedChat,
 )
-from service.usecases.chat import Conversations
-from service.usecases.chat_answer import Answering
+from service.usecases.chat.answer import Answering
+from service.usecases.chat.conversations import Conversations
 
 MEDIA_TYPE = "application/x-ndjson"
 

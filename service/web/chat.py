@@ -22,7 +22,7 @@ from service.schemas.chat import (
     TextLine,
 )
 from service.schemas.search import LONGEST_QUERY
-from service.usecases.chat import Conversations
+from service.usecases.chat.conversations import Conversations
 
 # An answer as HTML. While it comes, static/chat.js makes the same of it, line by line.
 

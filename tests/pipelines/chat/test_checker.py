@@ -93,7 +93,8 @@ class Writer:
             while made is None:
                 n = self.chance.choice(list(self.sources))
                 made = self.made(n, self.chance.choice(list(KINDS)))
-            parts.append(self.written(*made, n))
+            text, kind = made
+            parts.append(self.written(text, kind, n))
             if self.chance.random() < 0.3:
                 parts.append(self.chance.choice(OWN))
         return self.joined(parts)

@@ -13,7 +13,7 @@ from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError,
 from pipelines.state.attention import Attention
 from queue_config.settings import Settings
 from service.cli.main import app
-from service.cli.opening import open_hit
+from service.cli.options import open_hit
 from service.runtime.programs import open_note
 from service.usecases.maintenance import index_once
 from tests.programs import put_programs

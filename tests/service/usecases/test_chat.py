@@ -13,8 +13,8 @@ from pydantic import SecretStr
 from pipelines.errors import ChatNotFoundError, ChatOffError, FilterError
 from queue_config.settings import ChatSettings
 from service.schemas.chat import AddedFile, ChatRequest, Pin
-from service.usecases import chat_answer
-from service.usecases.chat import Conversations, as_markdown
+from service.usecases.chat import answer as chat_answer
+from service.usecases.chat.conversations import Conversations, as_markdown
 from service.usecases.search import View
 from tests.fakes.model_api import (
     CLAUDES,

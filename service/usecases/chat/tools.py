@@ -10,7 +10,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.chat.calculator import calculate
-from pipelines.chat.models import Passage, ToolCall, ToolResult, ToolSpec
+from pipelines.chat.models import CitablePassage, ToolCall, ToolResult, ToolSpec
 from pipelines.errors import EverindexError, NotFoundError
 from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters
 from pipelines.model import now_iso
@@ -95,7 +95,7 @@ class _Nothing(_Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ToolAnswer:
     """What a tool gave: a text for the model, new sources, and a few words for the reader."""
 
     said: str
@@ -103,7 +103,7 @@ class Found:
     sources: tuple[ChatSource, ...] = ()
 
 
-Ask = Callable[[str, Sequence[Passage]], Awaitable[str]]
+Ask = Callable[[str, Sequence[CitablePassage]], Awaitable[str]]
 """Ask the model itself, without tools, about passages."""
 
 _ANALYSE = """\
@@ -134,17 +134,17 @@ class Toolbox:
         """Return the tools as the model is told of them."""
         return [ToolSpec(name, teaches, _schema(takes)) for name, (teaches, takes, _) in _TOOLS.items()]
 
-    async def call(self, call: ToolCall) -> tuple[ToolResult, Found]:
+    async def call(self, call: ToolCall) -> tuple[ToolResult, ToolAnswer]:
         """Answer a call; what the model can correct is a result that it reads, marked as failed."""
         try:
             _, takes, run = _TOOLS[call.name]
             found = await run(self, takes.model_validate_json(call.arguments))
         except KeyError:
-            found = Found(f"there is no tool {call.name[:50]}; the tools are {', '.join(_TOOLS)}")
+            found = ToolAnswer(f"there is no tool {call.name[:50]}; the tools are {', '.join(_TOOLS)}")
         except ValidationError as error:
-            found = Found(_faults(error))
+            found = ToolAnswer(_faults(error))
         except (EverindexError, OSError) as error:
-            found = Found(str(error))
+            found = ToolAnswer(str(error))
         else:
             passages = tuple(map(passage_of, found.sources))
             return ToolResult(call.id, found.text or found.said, passages), found
@@ -237,17 +237,17 @@ def _given(asked: _Arguments, *but: str) -> Filters:
     return parse_filters([(name, value) for name, value in asked.model_dump(exclude={*but}).items() if value])
 
 
-def passage_of(source: ChatSource) -> Passage:
+def passage_of(source: ChatSource) -> CitablePassage:
     """Return a source as the model gets it."""
     where = source.path or source.title
     if source.lines:
         where += f":{source.lines.first}-{source.lines.last}"
-    return Passage(source.n, where, source.title, source.text)
+    return CitablePassage(source.n, where, source.title, source.text)
 
 
-def _listed(lines: Sequence[str], what: str) -> Found:
+def _listed(lines: Sequence[str], what: str) -> ToolAnswer:
     said = f"{len(lines)} {what}{'' if len(lines) == 1 else 's'}"
-    return Found(said, "\n".join(lines) or "none")
+    return ToolAnswer(said, "\n".join(lines) or "none")
 
 
 def _schema(takes: type[BaseModel]) -> dict[str, Any]:
@@ -276,24 +276,24 @@ def _faults(error: ValidationError) -> str:
 # The tools.
 
 
-async def _search(box: Toolbox, asked: _Search) -> Found:
+async def _search(box: Toolbox, asked: _Search) -> ToolAnswer:
     filters = _given(asked, "query")
     answer, sources = await to_thread.run_sync(box.search, asked.query, filters)
     said = f"{len(sources)} passages" if sources else "nothing"
     text = (
         "" if answer.match in ("strong", "weak") else "No note is a clear answer; these are only the nearest."
     )
-    return Found(f"found {said}", text or f"found {said}", sources)
+    return ToolAnswer(f"found {said}", text or f"found {said}", sources)
 
 
-async def _read(box: Toolbox, asked: _Read) -> Found:
+async def _read(box: Toolbox, asked: _Read) -> ToolAnswer:
     source = await to_thread.run_sync(box.text_of, asked.note, _MOST_READ, asked.first_line, asked.last_line)
     assert source.lines  # noqa: S101 - a note's
     said = f"read {source.path}, lines {source.lines.first} to {source.lines.last}"
-    return Found(said, sources=(source,))
+    return ToolAnswer(said, sources=(source,))
 
 
-async def _traverse(box: Toolbox, asked: _Traverse) -> Found:
+async def _traverse(box: Toolbox, asked: _Traverse) -> ToolAnswer:
     def walk() -> list[str]:
         question = Question(
             asked.question or "", asked.question or "", filters=Filters(scopes=(box.filters,))
@@ -305,7 +305,7 @@ async def _traverse(box: Toolbox, asked: _Traverse) -> Found:
     return _listed(await to_thread.run_sync(walk), "linked note")
 
 
-async def _similar(box: Toolbox, asked: _Similar) -> Found:
+async def _similar(box: Toolbox, asked: _Similar) -> ToolAnswer:
     def nearest() -> list[str]:
         within = Filters(scopes=(box.filters,))
         found = TitleSearch(box.view).similar(box.named(asked.note), _MOST_SIMILAR, within)
@@ -315,7 +315,7 @@ async def _similar(box: Toolbox, asked: _Similar) -> Found:
     return _listed(await to_thread.run_sync(nearest), "similar note")
 
 
-async def _list(box: Toolbox, asked: _List) -> Found:
+async def _list(box: Toolbox, asked: _List) -> ToolAnswer:
     def notes() -> list[str]:
         filters = _given(asked)
         within = replace(filters, scopes=(*filters.scopes, box.filters))
@@ -327,31 +327,31 @@ async def _list(box: Toolbox, asked: _List) -> Found:
     return _listed(await to_thread.run_sync(notes), "note")
 
 
-async def _analyze(box: Toolbox, asked: _Analyze) -> Found:
+async def _analyze(box: Toolbox, asked: _Analyze) -> ToolAnswer:
     source = await to_thread.run_sync(box.text_of, asked.note, _MOST_ANALYSED)
     text = await box.ask(_ANALYSE, [passage_of(source)])
-    return Found(f"analysed {source.path}", text, (source,))
+    return ToolAnswer(f"analysed {source.path}", text, (source,))
 
 
-async def _compare(box: Toolbox, asked: _Compare) -> Found:
+async def _compare(box: Toolbox, asked: _Compare) -> ToolAnswer:
     each = _MOST_ANALYSED // 2
     first = await to_thread.run_sync(box.text_of, asked.first, each)
     second = await to_thread.run_sync(box.text_of, asked.second, each)
     wanted = f"Compare these two notes, and use only what they say: {asked.question}"
     text = await box.ask(wanted, [passage_of(first), passage_of(second)])
-    return Found(f"compared {first.path} with {second.path}", text, (first, second))
+    return ToolAnswer(f"compared {first.path} with {second.path}", text, (first, second))
 
 
-async def _calculate(_: Toolbox, asked: _Calculate) -> Found:
+async def _calculate(_: Toolbox, asked: _Calculate) -> ToolAnswer:
     value = calculate(asked.expression)
-    return Found(f"{asked.expression} = {value}")
+    return ToolAnswer(f"{asked.expression} = {value}")
 
 
-async def _now(_: Toolbox, _nothing: _Nothing) -> Found:
-    return Found(f"{now_iso('seconds')} (UTC)")
+async def _now(_: Toolbox, _nothing: _Nothing) -> ToolAnswer:
+    return ToolAnswer(f"{now_iso('seconds')} (UTC)")
 
 
-_Run = Callable[[Toolbox, Any], Awaitable[Found]]
+_Run = Callable[[Toolbox, Any], Awaitable[ToolAnswer]]
 _TOOLS: dict[str, tuple[str, type[_Arguments], _Run]] = {
     "search": ("Find passages of the notes, by meaning and by word.", _Search, _search),
     "read": ("Read a note, or some lines of it.", _Read, _read),

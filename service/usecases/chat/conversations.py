@@ -35,8 +35,8 @@ from service.schemas.chat import (
 from service.schemas.notes import NewNote
 from service.usecases.audience import OWNER, Audience
 from service.usecases.changes import write_note
-from service.usecases.chat_answer import Answering, PastTurn, Spending
-from service.usecases.chat_tools import ORIGIN, SAVED_IN, filters_of, passage_of
+from service.usecases.chat.answer import Answering, ChatSpending, PastTurn
+from service.usecases.chat.tools import ORIGIN, SAVED_IN, filters_of, passage_of
 from service.usecases.search import View
 
 _MOST_LISTED = 200
@@ -113,7 +113,7 @@ class Conversations:
             model_name=self.model_name,
             is_local=self._is_local,
             load=self._load,
-            spending=Spending(self._require_budget, self._record),
+            spending=ChatSpending(self._require_budget, self._record),
             keep=partial(self._keep, asking, has_private),
         )
 

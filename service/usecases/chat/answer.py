@@ -14,22 +14,22 @@ from anyio import CancelScope, to_thread
 
 from pipelines.chat.models import (
     CHARACTERS_PER_TOKEN,
-    Asked,
     ChatModel,
-    Cited,
+    CitablePassage,
+    CitedPart,
     Ended,
     Event,
     Message,
-    Passage,
+    ModelRequest,
     Picture,
-    Said,
-    Thought,
+    SaidPart,
+    ThoughtPart,
     ToolCall,
     ToolResult,
     characters_of,
     readable,
 )
-from pipelines.chat.spans import Sentence, Sentences, judge
+from pipelines.chat.spans import AnswerSentence, Sentences, judge
 from pipelines.errors import ChatModelError, EverindexError, ToolsRefusedError
 from pipelines.search.quotes import Reason, check_quote
 from service.schemas.chat import (
@@ -47,10 +47,9 @@ from service.schemas.chat import (
     ToolLine,
 )
 from service.schemas.context import ContextAnswer
-from service.schemas.evidence import LONGEST_QUOTE
-from service.schemas.evidence import Cited as CitedQuote
+from service.schemas.evidence import LONGEST_QUOTE, Cited
 from service.schemas.search import IndexState
-from service.usecases.chat_tools import Toolbox, passage_of
+from service.usecases.chat.tools import Toolbox, passage_of
 from service.usecases.evidence import Records
 from service.usecases.search import View
 from service.usecases.text import NO_ANSWER
@@ -84,7 +83,7 @@ class PastTurn(NamedTuple):
 
     question: str
     answer: str
-    files: tuple[Passage, ...]
+    files: tuple[CitablePassage, ...]
     sources: tuple[ChatSource, ...]
 
     def messages(self) -> list[Message]:
@@ -92,7 +91,7 @@ class PastTurn(NamedTuple):
         return [Message("user", self.question, passages=self.files), Message("assistant", self.answer)]
 
 
-class Spending(NamedTuple):
+class ChatSpending(NamedTuple):
     """The day's limit: what raises ChatModelError where it is reached, and what records an answer's tokens."""
 
     require: Callable[[], None]
@@ -112,7 +111,7 @@ class Answering:
     model_name: str
     is_local: bool
     load: Callable[[], ChatModel]
-    spending: Spending
+    spending: ChatSpending
     keep: Callable[[Answering, DoneLine], None]
     toolbox: Toolbox = field(init=False)
     text: list[TextLine] = field(default_factory=list)
@@ -255,12 +254,12 @@ class Answering:
         pinned = f"{_SCOPE.format(pins=_named(self.scope))}\n\n" if self.scope else ""
         return f"{pinned}{self.asked.question}"
 
-    def _request(self, model: ChatModel, messages: Sequence[Message]) -> Asked:
+    def _request(self, model: ChatModel, messages: Sequence[Message]) -> ModelRequest:
         rules = [_RULES.format(citing=_CITING[model.cites])]
         rules += [_TOOLS] if self._takes_tools else []
         rules += [_SCOPE.format(pins=_named(self.scope))] if self.scope else []
         tools = self.toolbox.specs() if self._takes_tools else []
-        return Asked("\n".join(rules), messages, max(1, MOST_TOKENS - self._tokens[1]), tools)
+        return ModelRequest("\n".join(rules), messages, max(1, MOST_TOKENS - self._tokens[1]), tools)
 
     # The model and its tools
 
@@ -332,8 +331,8 @@ class Answering:
             thought = said = False
             try:
                 async for event in self._streamed(model, self._request(model, messages)):
-                    thought |= isinstance(event, Thought)
-                    said |= not isinstance(event, Thought)
+                    thought |= isinstance(event, ThoughtPart)
+                    said |= not isinstance(event, ThoughtPart)
                     yield event
             except ToolsRefusedError:
                 if last or not self._takes_tools:
@@ -346,7 +345,7 @@ class Answering:
             else:
                 return
 
-    async def _streamed(self, model: ChatModel, asked: Asked) -> AsyncGenerator[Event, None]:
+    async def _streamed(self, model: ChatModel, asked: ModelRequest) -> AsyncGenerator[Event, None]:
         """Yield the events of one request, up to the deadline; record what it costs."""
         if model.paid:
             await to_thread.run_sync(self.spending.require)
@@ -361,14 +360,14 @@ class Answering:
                         break
                     if isinstance(event, Ended):
                         spent = event
-                    elif isinstance(event, Said | Thought):
+                    elif isinstance(event, SaidPart | ThoughtPart):
                         said += len(event.text)
                     yield event
         finally:
             with CancelScope(shield=True):
                 await to_thread.run_sync(self._account, model, asked, said, spent)
 
-    def _account(self, model: ChatModel, asked: Asked, said: int, ended: Ended | None) -> None:
+    def _account(self, model: ChatModel, asked: ModelRequest, said: int, ended: Ended | None) -> None:
         """Count what a request cost; where it broke off or was stopped, by its characters."""
         if ended is None:
             characters = len(asked.instructions) + sum(map(characters_of, asked.messages))
@@ -381,13 +380,13 @@ class Answering:
         self._dollars += counts[2]
         self.spending.record(counts[0] + counts[1], counts[2], ended is None)
 
-    async def _ask_alone(self, wanted: str, passages: Sequence[Passage]) -> str:
+    async def _ask_alone(self, wanted: str, passages: Sequence[CitablePassage]) -> str:
         """Ask the model itself about passages, for a tool that needs it: without tools, so none calls another."""
         model = await to_thread.run_sync(self.load)
         message = Message("user", wanted, passages=tuple(passages))
-        asked = Asked(_RULES.format(citing=""), [message], max(1, MOST_TOKENS - self._tokens[1]))
+        asked = ModelRequest(_RULES.format(citing=""), [message], max(1, MOST_TOKENS - self._tokens[1]))
         async with aclosing(self._streamed(model, asked)) as events:
-            return "".join([event.text async for event in events if isinstance(event, Said)])
+            return "".join([event.text async for event in events if isinstance(event, SaidPart)])
 
     # What the model says
 
@@ -395,15 +394,15 @@ class Answering:
         match event:
             case ErrorLine():
                 yield event
-            case Thought(text):
+            case ThoughtPart(text):
                 yield ThinkingLine(text=text)
-            case Cited(n, quote):
+            case CitedPart(n, quote):
                 self._sentences.cite(n, quote)
-            case Said(text):
+            case SaidPart(text):
                 for sentence in self._sentences.add(text):
                     yield await self._judged(sentence)
 
-    async def _judged(self, sentence: Sentence) -> TextLine:
+    async def _judged(self, sentence: AnswerSentence) -> TextLine:
         """Check a sentence before it is sent."""
         found = await to_thread.run_sync(judge, sentence, list(self._known), self._verify)
         return TextLine(
@@ -429,7 +428,7 @@ class Answering:
         if len(quote) > LONGEST_QUOTE:
             return dict.fromkeys(numbers, "not_found")
         paths = list(dict.fromkeys(one.path for one in sources if one.path is not None))
-        cited = [CitedQuote(path=path, quote=quote) for path in paths]
+        cited = [Cited(path=path, quote=quote) for path in paths]
         answers = Records(self.view).verify(cited).quotes if cited else []
         by_path = {path: one.citation_reason for path, one in zip(paths, answers, strict=True)}
         return {
