@@ -43,7 +43,10 @@ from service.cli.options import (
 )
 from service.usecases.text import counted
 
-_PARTS = (run, setup, systemd, notes, search, chat, context, links, agents, tags, quality, maintenance)
+_PARTS = (
+    *(run, setup, systemd, notes, search, chat, context),
+    *(links, agents, tags, quality, maintenance),
+)
 # As the help shows them: what most users need first, and with `--all` the others by what they are for.
 _SECTIONS = {
     "Commands": ("up", "search", "open", "status", "why", "tags", "links", "mcp", "doctor", "backup"),

@@ -16,6 +16,7 @@ _TAGS = {
     "Search": "Find notes and passages, and say why.",
     "Notes": "A note, its state, its history; write one, or stop indexing it.",
     "Links": "Links, walks along them, and the map.",
+    "Conversations": "Answers of a model, whose quotes are checked.",
     "Evidence": "Quotes that are verified, and records of what was found.",
     "Tags": "Proposed tags, and changes to notes.",
     "Operations": "What the service does, and what waits.",
@@ -50,6 +51,13 @@ _OPERATIONS = {
         "GET /graph": "graph",
         "GET /traverse/{path}": "traverse",
         "GET /deep": "deep",
+    },
+    "Conversations": {
+        "POST /chat": "ask",
+        "GET /chats": "conversations",
+        "GET /chats/{chat}": "conversation",
+        "DELETE /chats/{chat}": "delete_conversation",
+        "POST /chats/{chat}/note": "save_conversation",
     },
     "Evidence": {
         "POST /verify": "verify",
@@ -143,6 +151,7 @@ _FILTERS: tuple[tuple[str, dict[str, Any], str, Any], ...] = (
 """Name, schema, description and example of each filter: `filters_of` reads them from the address itself."""
 _BODIES: dict[str, dict[str, Any]] = {
     "POST /context": {"question": "what is a moat worth", "budget": 2_000, "filters": {"tag": ["valuation"]}},
+    "POST /chat": {"question": "what is a moat worth", "scope": [{"kind": "folder", "value": "Concepts"}]},
     "POST /verify": {"quotes": [{"path": "Concepts/Moats.md", "quote": "A moat is worth what it keeps out"}]},
     "POST /v1/rx": {"question": "what is a moat worth", "k": 10},
     "POST /v1/rx/deep": {
@@ -201,6 +210,8 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
         for method in operations.keys() & set(_METHODS):
             _declare_errors(path, method, operations[method])
             _name(f"{method.upper()} {path}", operations[method])
+            for answer in operations[method]["responses"].values():
+                _of_lines(answer)
     return document
 
 
@@ -215,6 +226,13 @@ def _name(operation: str, described: dict[str, Any]) -> None:
         described["requestBody"]["content"]["application/json"]["example"] = _BODIES[operation]
     if operation in _FILTERED:
         described["parameters"] = [*described["parameters"], *(_filter(*one) for one in _FILTERS)]
+
+
+def _of_lines(answer: dict[str, Any]) -> None:
+    """Describe an answer of lines by the schema of a line: FastAPI adds that what is no JSON is a text."""
+    for content in answer.get("content", {}).values():
+        if "oneOf" in content.get("schema", {}):
+            content["schema"].pop("type", None)
 
 
 def _filter(name: str, schema: dict[str, Any], description: str, example: Any) -> dict[str, Any]:

@@ -21,15 +21,15 @@ from service.schemas.chat import (
 from service.usecases.chat.answer import Answering
 from service.usecases.chat.conversations import Conversations
 
-MEDIA_TYPE = "application/x-ndjson"
-
 
 class _Lines(StreamingResponse):
     """An answer, line by line; a reader that goes away ends the model's answer, too."""
 
+    media_type = "application/x-ndjson"
+
     def __init__(self, answering: Answering) -> None:
         self._lines = answering.lines()
-        super().__init__(self._text(), media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
+        super().__init__(self._text(), headers={"X-Accel-Buffering": "no"})
 
     async def _text(self) -> AsyncGenerator[str, None]:
         async for line in self._lines:
@@ -49,10 +49,9 @@ def add_chat(app: FastAPI, chats: Conversations) -> None:
 
     @app.post(
         "/chat",
+        status_code=200,
         response_class=_Lines,
-        responses={
-            200: {"model": ChatLine, "content": {MEDIA_TYPE: {}}, "description": "one line after another"}
-        },
+        responses={200: {"model": ChatLine, "description": "one line after another"}},
     )
     def ask(asked: ChatRequest) -> StreamingResponse:
         """Ask the vault: the answer of the model that the settings name, one JSON object per line.

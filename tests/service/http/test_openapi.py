@@ -52,6 +52,7 @@ WITHOUT_EXAMPLE = {
         "POST /apply-renames",
     ),
     *("GET /changes", "POST /changes/undo"),
+    *("GET /chats", "GET /chats/{chat}", "DELETE /chats/{chat}", "POST /chats/{chat}/note"),
 }
 
 
@@ -260,7 +261,9 @@ def test_a_client_that_is_generated_from_it_searches_with_filters(served, tmp_pa
         command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path}
     )
     said = done.stdout + done.stderr
-    assert (done.returncode, "WARNING" in said) == (0, False), said
+    # Its answer is one JSON object after another, which this generator leaves out.
+    lines = said.count("Unsupported content_type application/x-ndjson")
+    assert (done.returncode, said.count("WARNING"), lines) == (0, 1, 1), said
     program = f"""
 from everindex_client import AuthenticatedClient
 from everindex_client.api.notes import note
