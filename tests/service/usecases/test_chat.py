@@ -35,6 +35,8 @@ from tests.fakes.model_api import (
 from tests.working import indexed
 from workers.resources import Resources
 
+pytest.importorskip("openai", reason="everindex[chat] is not installed")
+
 NOTES = {
     "Soil.md": "# Soil\n\nGarden soil feeds worms and roots all winter long. See [[Compost]].\n\n## Clay\n\nHeavy and wet.\n",
     "Compost.md": "# Compost\n\nLeaves rot in a heap for a year. #garden\n",
