@@ -37,6 +37,7 @@ from pipelines.embedding.models import (
 from pipelines.embedding.remote import ask_dimension
 from pipelines.errors import (
     BadVectorError,
+    ChatModelError,
     ConfigurationError,
     ContextsFileError,
     DomainsFileError,
@@ -218,6 +219,17 @@ def check_models(looked_at: Installation) -> Iterator[Finding]:
         yield from (_ask_endpoint(name, one) for one in served)
         if not served:
             yield _examine(name, chosen=looked_at.settings.chosen_models)
+
+
+def check_chat(looked_at: Installation) -> Iterator[Finding]:
+    """Have the model that answers in conversations say a word."""
+    from service.usecases.chat.conversations import try_model  # noqa: PLC0415 - few vaults have conversations
+
+    try:
+        if name := try_model(looked_at.settings):
+            yield ok("chat", f"{name} answers")
+    except ChatModelError as error:
+        yield warning("chat", str(error), "correct `chat` in the settings, or start its server")
 
 
 def _ask_endpoint(model: str, endpoint: EmbeddingEndpoint) -> Finding:
@@ -740,6 +752,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_clock,
     check_times,
     check_models,
+    check_chat,
     check_id,
     check_files,
     check_readers,

@@ -288,9 +288,10 @@ class Operations:
                     f"{model}: {others} of {texts} texts were embedded by another endpoint than the first today, more"
                     f" than {BOUNDS.fallback_share:.0%}"
                 )
-        dollars = sum(one.use.dollars for one in today)
+        dollars = self.stores.of(EndpointUses).dollars(now_iso()[:10])
         if dollars > BOUNDS.dollars_a_day:
-            yield f"endpoints have cost {dollars:.2f} dollars today, more than {BOUNDS.dollars_a_day:g}"
+            most = f"{BOUNDS.dollars_a_day:g}"
+            yield f"endpoints and conversations have cost {dollars:.2f} dollars today, more than {most}"
 
     def _unusual(self, domains: Sequence[DomainOverview]) -> Iterator[str]:
         """Yield a sentence for each figure that is above its bound."""

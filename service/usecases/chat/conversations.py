@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pipelines.chat.models import ChatModel
+from pipelines.chat.models import ChatModel, Message, ModelRequest
 from pipelines.claude import API
 from pipelines.errors import ChatModelError, ChatOffError
 from pipelines.model import EndpointUse, now_iso
@@ -41,6 +42,7 @@ from service.usecases.search import View
 
 _MOST_LISTED = 200
 _LONGEST_TITLE = 80
+_A_WORD = 16  # tokens
 _OFF = (
     "no model is named that could answer; set `chat` in the operator's settings, such as"
     ' EVERINDEX_CHAT=\'{"model": "claude-haiku-5-5"}\' with ANTHROPIC_API_KEY, or with the `url` of a server of'
@@ -250,6 +252,27 @@ def _model_of(chosen: ChatSettings, settings: Settings) -> ChatModel:
             "no key for Claude is set; set `anthropic_api_key` (ANTHROPIC_API_KEY), and restart"
         )
     return Claude(chosen.model, secret.get_secret_value(), base_url=settings.anthropic_base_url or API)
+
+
+def try_model(settings: Settings) -> str | None:
+    """Have the model of the settings say a word; return its name, or None where none is named.
+
+    Raises ChatModelError.
+    """
+    chosen = settings.chat
+    if chosen is None:
+        return None
+
+    async def ask() -> None:
+        model = _model_of(chosen, settings)
+        try:
+            async for _ in model.stream(ModelRequest("Say yes.", [Message("user", "Say yes.")], _A_WORD)):
+                pass
+        finally:
+            await model.close()
+
+    asyncio.run(ask())
+    return chosen.model
 
 
 def _files_of(stored: StoredChat, turn: int) -> list[AddedFile]:

@@ -15,6 +15,7 @@ from queue_config.settings import ChatSettings
 from service.schemas.chat import AddedFile, ChatRequest, Pin
 from service.usecases.chat import answer as chat_answer
 from service.usecases.chat.conversations import Conversations, as_markdown
+from service.usecases.doctor import Installation, check_chat
 from service.usecases.search import View
 from tests.fakes.model_api import (
     CLAUDES,
@@ -591,3 +592,18 @@ def test_the_markdown_of_a_conversation_cites_every_source_it_names(chats, fake)
         answer(chats, "What does garden soil feed?", scope=[Pin(kind="note", value="Soil.md")]).chat
     )
     assert "- [1] [[Soil.md]], lines" in as_markdown(shown)
+
+
+# Trying it
+
+
+def test_the_doctor_has_the_model_say_a_word(settings, fake):
+    def said(chosen):
+        (found,) = check_chat(Installation(settings=settings.model_copy(update={"chat": chosen})))
+        return found.level, found.message
+
+    assert list(check_chat(Installation(settings))) == []
+    assert said(local(fake)) == ("ok", f"{LOCAL} answers")
+    assert fake.requests[-1]["max_tokens"] <= 16
+    level, text = said(local(fake, key=SecretStr("wrong")))
+    assert (level, "check its key" in text) == ("warning", True)

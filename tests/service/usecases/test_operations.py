@@ -435,7 +435,7 @@ def test_endpoints_that_cost_much_or_stand_in_for_the_first_are_worth_a_look(vau
     uses.add("2020-01-01", EndpointUse("b", 1, 0, 1000, 10, 20.0))
     assert operations.overview().unusual == [
         "m: 21 of 101 texts were embedded by another endpoint than the first today, more than 20%",
-        "endpoints have cost 1.20 dollars today, more than 1",
+        "endpoints and conversations have cost 1.20 dollars today, more than 1",
     ]
     assert [(one.model, one.is_first, one.use.failures) for one in operations.endpoints_today()] == [
         ("m", True, 1),
