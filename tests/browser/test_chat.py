@@ -59,6 +59,7 @@ def fake(served):
 @pytest.fixture
 def page(served, fake, open_page):  # noqa: ARG001 - it is as every test begins with it
     page = open_page(*served[1:])
+    page.set_default_timeout(60_000)
     page.goto("/chat")
     return page
 
@@ -160,14 +161,14 @@ def test_what_is_copied_has_its_citations_and_loads_nothing(page, fake):
 
 @pytest.mark.parametrize("how", ["key", "button"])
 def test_an_answer_is_stopped_and_asked_again(page, fake, how):
-    fake.replies.append(Reply(Said("It begins here. And"), Wait(30.0), Said(" ends there.")))
+    fake.replies.append(Reply(Said("It begins here. And"), Wait(120.0), Said(" ends there.")))
     type_question(page)
     page.get_by_text("It begins here.").wait_for()
     if how == "key":
         page.keyboard.press("Escape")
     else:
         page.get_by_role("button", name="Stop").click()
-    assert fake.hung_up.wait(10)
+    assert fake.hung_up.wait(60)
     page.locator(".end .remark", has_text=re.compile("stopped|interrupted")).wait_for()
     assert page.get_by_text("It begins here.").is_visible()
     page.get_by_role("button", name="Ask again").click()
@@ -177,13 +178,13 @@ def test_an_answer_is_stopped_and_asked_again(page, fake, how):
 
 
 def test_a_reload_in_the_middle_shows_the_question_as_interrupted(page, fake):
-    fake.replies.append(Reply(Said("It begins here. And"), Wait(30.0)))
+    fake.replies.append(Reply(Said("It begins here. And"), Wait(120.0)))
     type_question(page)
     page.get_by_text("It begins here.").wait_for()
     page.reload()
     page.locator(".end .remark", has_text=re.compile("stopped|interrupted")).wait_for()
     assert page.get_by_role("heading", name=QUESTION, level=2).is_visible()
-    assert fake.hung_up.wait(10)
+    assert fake.hung_up.wait(60)
     page.get_by_role("button", name="Ask again").click()
     page.locator(".end .facts").wait_for()
     assert page.locator(".answer q.verified").count()
@@ -194,7 +195,7 @@ def test_an_earlier_question_is_changed_and_what_follows_is_deleted(page, fake):
         ask(page, f"Question {number} of the soil?")
     page.locator("#turn-2").get_by_role("button", name="Edit").click()
     page.get_by_text(
-        "You change question 2. Its answer, and the question after it will be deleted."
+        "You change question 2. Its answer and the question after it will be deleted."
     ).wait_for()
     page.keyboard.press("Escape")
     assert page.get_by_role("textbox", name="Your question").input_value() == ""
@@ -224,10 +225,10 @@ def test_only_the_last_answer_is_made_again(page, fake):
 
 def test_answers_come_from_what_is_pinned_until_it_is_removed(page, fake):
     pin = page.get_by_role("combobox", name="Only from")
-    for typed in ("Soils/", "#soil", "Soil 11"):
+    for number, typed in enumerate(("Soils/", "#soil", "Soil 11")):
         pin.press_sequentially(typed)
         pin.press("Enter")
-        page.wait_for_function("document.getElementById('pin').value === ''")
+        page.locator("#scope .chip").nth(number).wait_for()
     pin.press_sequentially("nowhere")
     pin.press("Enter")
     page.get_by_role("alert").get_by_text("No folder, tag or note is called nowhere.").wait_for()
@@ -297,7 +298,7 @@ def test_two_tabs_do_not_mix(page, served, fake, open_page):
     assert page.url != other.url
     for tab, answer in ((page, "The first answer."), (other, "The second answer.")):
         tab.reload()
-        assert tab.locator(".answer").all_inner_texts() == [f"{answer}"]
+        assert tab.locator(".answer p:not(.remark)").all_inner_texts() == [answer]
 
 
 def test_a_conversation_is_saved_as_a_note_and_deleted(page, served):
@@ -338,22 +339,21 @@ def test_tools_errors_and_what_to_do_are_shown(page, fake):
     ]
     type_question(page)
     page.get_by_text("search: compost").wait_for()
-    page.get_by_role("alert").filter(has_text="Overloaded").wait_for()
+    page.get_by_role("alert").filter(has_text="check that its server runs").wait_for()
     page.get_by_role("button", name="Ask again").wait_for()
     assert "It begins." in page.locator(".answer").inner_text()
 
 
 def test_a_question_that_is_refused_goes_back_into_the_field(page, served, open_page):
     ask(page)
-    _, stage, address = served
+    *_, address = served
     chat = page.url.rpartition("=")[2]
-    page.request.delete(f"{address}/chats/{chat}", headers={"Origin": address})
+    assert page.request.delete(f"{address}/chats/{chat}", data={}, headers={"Origin": address}).ok
     open_page.expected.append("404 (Not Found)")
     type_question(page, "And then?")
     page.get_by_role("alert").filter(has_text="there is no conversation").wait_for()
     assert page.get_by_role("textbox", name="Your question").input_value() == "And then?"
     assert page.locator(".turn").count() == 1
-    assert stage
 
 
 def test_without_a_script_a_conversation_is_readable(page, served, open_page):
@@ -378,6 +378,7 @@ def test_without_a_model_the_page_says_how_to_name_one(small, open_page, screens
 @pytest.mark.parametrize("look", SHOWN)
 def test_every_state_is_complete_and_accessible(look, served, fake, open_page, axe, screenshots):
     page = open_page(*served[1:], **LOOKS[look])
+    page.set_default_timeout(60_000)
 
     def check(name):
         page.screenshot(path=screenshots / f"chat-{name}-{look}.png")

@@ -115,6 +115,7 @@ def test_everything_can_be_read_without_javascript(large, open_page):
         "Is my note in?",
         "Review",
         "Browse",
+        "Ask",
         "Map",
         "Search",
         "Overview",
@@ -328,7 +329,7 @@ def test_an_action_that_fails_says_why(small, open_page):
 def test_the_four_places_fit_in_one_row_and_the_current_one_shifts_none(large, open_page):
     page = open_page(*large, viewport=PHONE, has_touch=True)
     lefts = []
-    for address in ("/", "/browse", "/graph", "/ops/review"):
+    for address in ("/", "/chat", "/browse", "/graph", "/ops/review"):
         page.goto(address)
         page.locator("[data-badge=Review]:not([hidden])").wait_for()
         boxes = [one.bounding_box() for one in page.locator(".site > ul > li").all()]

@@ -94,7 +94,7 @@ export class Turn {
     return part;
   }
 
-  // From now on the end and the sources are as the server draws them; what it does not have is taken away.
+  // What is around the answer is replaced, once, by what the server keeps; a question that it does not have goes away.
   close(trouble) {
     this.#wait.remove();
     if (this.isKept) {

@@ -38,6 +38,7 @@ async function ask(question, number = null, files = []) {
   if (!turn.isKept) {
     field.value ||= question;
     showFiles(files);
+    edit(number);
     if (trouble !== "Stopped.") complain(trouble);
   }
   $("#said").textContent = turn.isEnded ? "The answer is complete." : trouble;
@@ -101,7 +102,7 @@ function edit(number) {
   field.focus();
   if (!number) return;
   const after = $$(".turn").length - number;
-  const lost = `${after ? `, and the ${after === 1 ? "question" : `${after} questions`} after it` : ""} will be deleted.`;
+  const lost = `${after ? ` and the ${after === 1 ? "question" : `${after} questions`} after it` : ""} will be deleted.`;
   const files = $(`#turn-${number} .tag`) ? " Its texts are sent again unless you add other files; pictures are not kept." : "";
   $("#editing span").textContent = `You change question ${number}. Its answer${lost}${files}`;
 }
@@ -162,7 +163,8 @@ async function pinTyped() {
 }
 
 pin.addEventListener("focus", () => suggest().catch(() => {}));
-pin.addEventListener("input", () => suggest().catch(() => {}));
+// What is chosen in the list was not typed.
+pin.addEventListener("input", ({ inputType }) => (inputType && inputType !== "insertReplacementText" ? suggest().catch(() => {}) : pinTyped()));
 pin.addEventListener("change", pinTyped);
 
 form.addEventListener("click", ({ target }) => {
