@@ -166,9 +166,9 @@ def _messages(one: Message) -> Iterator[dict[str, Any]]:
 
 
 def written(passage: CitablePassage) -> str:
-    """Return a passage as a model reads it. What ends it cannot be part of its text."""
-    text = passage.text.replace("</passage", "<\u200b/passage")
-    return f'<passage n="{passage.n}" from="{passage.where.replace(chr(34), chr(39))}">\n{text}\n</passage>'
+    """Return a passage as a model reads it. What ends it cannot be part of its text, or of its note's path."""
+    where, text = (one.replace("</passage", "<\u200b/passage") for one in (passage.where, passage.text))
+    return f'<passage n="{passage.n}" from="{where.replace(chr(34), chr(39))}">\n{text}\n</passage>'
 
 
 @dataclass(slots=True)

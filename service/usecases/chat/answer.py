@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -116,7 +116,7 @@ class Answering:
     toolbox: Toolbox = field(init=False)
     text: list[TextLine] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
-    _deadline: float = field(init=False)
+    _lines: asyncio.Queue[ChatLine | None] = field(default_factory=asyncio.Queue)
     _known: dict[int, ChatSource] = field(default_factory=dict)
     _sentences: Sentences = field(default_factory=Sentences)
     _ended: Literal["complete", "tokens", "time", "error", "stopped"] = "stopped"
@@ -132,33 +132,40 @@ class Answering:
         self.toolbox = Toolbox(self.view, self.scope, first, self._ask_alone)
 
     async def lines(self) -> AsyncGenerator[ChatLine, None]:
-        """Yield the answer's lines. What was sent is kept, also if the reader goes away."""
-        self._deadline = asyncio.get_running_loop().time() + MOST_SECONDS
+        """Yield the answer's lines. Who stops reading ends the model's call; what was said until then is kept."""
+        answering = asyncio.create_task(self._run())
         try:
-            async for line in self._with_errors():
-                if isinstance(line, TextLine):
-                    self.text.append(line)
+            while (line := await self._lines.get()) is not None:
                 yield line
+            await answering
         finally:
+            answering.cancel()
             with CancelScope(shield=True):
-                done = await to_thread.run_sync(self._finish)
-        yield done
+                await asyncio.wait([answering])
 
-    async def _with_errors(self) -> AsyncGenerator[ChatLine, None]:
-        """Yield the lines up to an error or the end of the time, and what was said until then."""
+    def _say(self, line: ChatLine) -> None:
+        if isinstance(line, TextLine):
+            self.text.append(line)
+        self._lines.put_nowait(line)
+
+    async def _run(self) -> None:
+        """Answer, up to an error or the end of the time, and keep what was said until then."""
         wrong = None
         try:
-            async for line in self._steps():
-                yield line
+            async with asyncio.timeout(MOST_SECONDS):
+                await self._answer()
         except TimeoutError:
             self._ended = "time"
             self._limit(f"an answer takes {MOST_SECONDS:.0f} seconds at most")
         except (EverindexError, OSError) as error:
             self._ended, wrong = "error", str(error)
-        for sentence in self._sentences.rest():
-            yield await self._judged(sentence)
-        if wrong is not None:
-            yield ErrorLine(message=wrong)
+        finally:
+            with CancelScope(shield=True):
+                await self._judge(self._sentences.rest())
+                if wrong is not None:
+                    self._say(ErrorLine(message=wrong))
+                self._say(await to_thread.run_sync(self._finish))
+            self._lines.put_nowait(None)
 
     def _finish(self) -> DoneLine:
         """Return the last line, and keep the answer."""
@@ -186,9 +193,9 @@ class Answering:
         except (EverindexError, OSError):
             return None
 
-    async def _steps(self) -> AsyncGenerator[ChatLine, None]:
+    async def _answer(self) -> None:
         past, memory = self._remembered()
-        yield memory
+        self._say(memory)
         found, sources = await to_thread.run_sync(self._search)
         files = [
             self.toolbox.add_file(one.name, one.text)
@@ -196,11 +203,11 @@ class Answering:
             if one.text is not None
         ]
         self._known = {one.n: one for turn in past for one in turn.sources} | self.toolbox.sources
-        yield self._metadata(found, [*sources, *files])
+        self._say(self._metadata(found, [*sources, *files]))
         if found.warnings and not found.passages:
-            yield ErrorLine(message="; ".join(found.warnings))
+            self._say(ErrorLine(message="; ".join(found.warnings)))
         if found.match in (None, "none") and not self.asked.files:
-            yield TextLine(text=f"{NO_ANSWER}\n\n", support="judgement")
+            self._say(TextLine(text=f"{NO_ANSWER}\n\n", support="judgement"))
         question = Message(
             "user",
             self._question(),
@@ -212,8 +219,7 @@ class Answering:
             ),
         )
         messages = [message for turn in past for message in turn.messages()]
-        async for line in self._converse([*messages, question], found):
-            yield line
+        await self._converse([*messages, question], found)
 
     def _remembered(self) -> tuple[list[PastTurn], MemoryLine]:
         """Return the turns that the model is sent: the latest that fit, with the question."""
@@ -263,49 +269,33 @@ class Answering:
 
     # The model and its tools
 
-    async def _converse(
-        self, messages: list[Message], found: ContextAnswer
-    ) -> AsyncGenerator[ChatLine, None]:
+    async def _converse(self, messages: list[Message], found: ContextAnswer) -> None:
         """Have the model answer, calling tools as it wants, until it ends or a limit is reached."""
         model = await to_thread.run_sync(self.load)
         while True:
-            ended = Ended("complete")
-            async for event in self._events(model, messages):
-                if isinstance(event, Ended):
-                    ended = event
-                else:
-                    async for line in self._taken(event):
-                        yield line
-            for sentence in self._sentences.rest():
-                yield await self._judged(sentence)
+            ended = await self._ask(model, messages)
+            await self._judge(self._sentences.rest())
             if ended.reason != "tools" or self._calls > MOST_CALLS:
                 break
-            results: list[ToolResult] = []
-            async for line in self._called(ended.calls, results, found):
-                yield line
+            results = [await self._called(call, found) for call in ended.calls]
             messages += [Message("assistant", own=ended.own), Message("user", results=tuple(results))]
         if wrong := self._close(ended):
-            yield ErrorLine(message=wrong)
+            self._say(ErrorLine(message=wrong))
 
-    async def _called(
-        self, calls: Sequence[ToolCall], results: list[ToolResult], found: ContextAnswer
-    ) -> AsyncGenerator[ChatLine, None]:
-        """Call tools, and add their results; beyond the limit the model is told to answer."""
-        for call in calls:
-            self._calls += 1
-            if self._calls > MOST_CALLS:
-                self._limit(f"an answer may call {MOST_CALLS} tools")
-                results.append(ToolResult(call.id, "no tool can be called any more; answer now", failed=True))
-                continue
-            async with asyncio.timeout_at(self._deadline):
-                result, given = await self.toolbox.call(call)
-            results.append(result)
-            yield ToolLine(
-                name=call.name, given=readable(call.arguments), said=given.said, failed=result.failed
-            )
-            if new := _new(tuple(self._known.values()), given.sources):
-                self._known |= {one.n: one for one in new}
-                yield self._metadata(found, new)
+    async def _called(self, call: ToolCall, found: ContextAnswer) -> ToolResult:
+        """Call a tool, and return its result; beyond the limit the model is told to answer."""
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            self._limit(f"an answer may call {MOST_CALLS} tools")
+            return ToolResult(call.id, "no tool can be called any more; answer now", failed=True)
+        result, given = await self.toolbox.call(call)
+        self._say(
+            ToolLine(name=call.name, given=readable(call.arguments), said=given.said, failed=result.failed)
+        )
+        if new := _new(tuple(self._known.values()), given.sources):
+            self._known |= {one.n: one for one in new}
+            self._say(self._metadata(found, new))
+        return result
 
     def _limit(self, said: str) -> None:
         if said not in self._limits:
@@ -323,17 +313,18 @@ class Answering:
             return f"{self.model_name} gave no answer; ask again, or with other words"
         return None
 
-    async def _events(
-        self, model: ChatModel, messages: Sequence[Message]
-    ) -> AsyncGenerator[Event | ErrorLine, None]:
-        """Yield one answer of the model; it is asked again where it failed before it said anything."""
+    async def _ask(self, model: ChatModel, messages: Sequence[Message]) -> Ended:
+        """Send what one answer of the model says; it is asked once more where it failed before it said anything."""
         for last in (False, True):
             thought = said = False
             try:
-                async for event in self._streamed(model, self._request(model, messages)):
-                    thought |= isinstance(event, ThoughtPart)
-                    said |= not isinstance(event, ThoughtPart)
-                    yield event
+                async with aclosing(self._streamed(model, self._request(model, messages))) as events:
+                    async for event in events:
+                        if isinstance(event, Ended):
+                            return event
+                        thought |= isinstance(event, ThoughtPart)
+                        said |= not isinstance(event, ThoughtPart)
+                        await self._take(event)
             except ToolsRefusedError:
                 if last or not self._takes_tools:
                     raise
@@ -341,23 +332,18 @@ class Answering:
             except ChatModelError as error:
                 if last or said or not thought:
                     raise
-                yield ErrorLine(message=f"{error}; it was thinking, and is asked once more")
-            else:
-                return
+                self._say(ErrorLine(message=f"{error}; it was thinking, and is asked once more"))
+        return Ended("complete")
 
     async def _streamed(self, model: ChatModel, asked: ModelRequest) -> AsyncGenerator[Event, None]:
-        """Yield the events of one request, up to the deadline; record what it costs."""
+        """Yield the events of one request; record what it costs."""
         if model.paid:
             await to_thread.run_sync(self.spending.require)
         spent: Ended | None = None
         said = 0
         try:
             async with aclosing(model.stream(asked)) as events:
-                while True:
-                    async with asyncio.timeout_at(self._deadline):
-                        event = await anext(events, None)
-                    if event is None:
-                        break
+                async for event in events:
                     if isinstance(event, Ended):
                         spent = event
                     elif isinstance(event, SaidPart | ThoughtPart):
@@ -390,25 +376,20 @@ class Answering:
 
     # What the model says
 
-    async def _taken(self, event: Event | ErrorLine) -> AsyncGenerator[ChatLine, None]:
+    async def _take(self, event: ThoughtPart | SaidPart | CitedPart) -> None:
         match event:
-            case ErrorLine():
-                yield event
             case ThoughtPart(text):
-                yield ThinkingLine(text=text)
+                self._say(ThinkingLine(text=text))
             case CitedPart(n, quote):
                 self._sentences.cite(n, quote)
             case SaidPart(text):
-                for sentence in self._sentences.add(text):
-                    yield await self._judged(sentence)
+                await self._judge(self._sentences.add(text))
 
-    async def _judged(self, sentence: AnswerSentence) -> TextLine:
-        """Check a sentence before it is sent."""
-        found = await to_thread.run_sync(judge, sentence, list(self._known), self._verify)
-        return TextLine(
-            text=sentence.text,
-            support=found.support,
-            quotes=[
+    async def _judge(self, sentences: Iterable[AnswerSentence]) -> None:
+        """Check each sentence, and send it."""
+        for sentence in sentences:
+            found = await to_thread.run_sync(judge, sentence, list(self._known), self._verify)
+            spans = [
                 CheckedSpan(
                     quote=one.quote,
                     start=one.start,
@@ -418,9 +399,10 @@ class Answering:
                     reason=one.reason,
                 )
                 for one in found.spans
-            ],
-            cited=list(found.cited),
-        )
+            ]
+            self._say(
+                TextLine(text=sentence.text, support=found.support, quotes=spans, cited=list(found.cited))
+            )
 
     def _verify(self, quote: str, numbers: Sequence[int]) -> dict[int, Reason]:
         """Say for each source whether it contains a quote: its note as it is indexed now, or the text of a file."""
