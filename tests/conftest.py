@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -231,14 +232,27 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def redis_url(redis_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a real Redis that holds nothing; in this process, a read of an empty queue returns soon."""
+def redis_url(redis_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a real Redis that holds nothing; in this process, a read of an empty queue returns soon.
+
+    What this process opens of it is closed after the test: a socket that is left is an error of any later test.
+    """
     import redis
 
     monkeypatch.setattr("queue_config.queue._READ_SECONDS", 0.05)
     with redis.Redis.from_url(redis_server) as client:
         client.flushall()
-    return redis_server
+    pools: list[redis.ConnectionPool] = []
+
+    class Pool(redis.ConnectionPool):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            pools.append(self)
+
+    monkeypatch.setattr("queue_config.queue.ConnectionPool", Pool)
+    yield redis_server
+    for pool in pools:
+        pool.disconnect()
 
 
 @pytest.fixture(scope="session")

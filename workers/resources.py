@@ -466,7 +466,7 @@ class Resources:
         for domain in self.domains():
             path = self.state().cache_path(domain.slug)
             try:
-                cache = SqliteCache.open(path)
+                cache = self._open_existing(path)
             except CacheMissingError:
                 continue  # missing or incomplete: the first writer creates it
             cache.close()

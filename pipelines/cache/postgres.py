@@ -12,7 +12,7 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
 from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
 from pipelines.cache.search import SqliteSearch
-from pipelines.errors import StaleWorkError
+from pipelines.cache.verify import mend_schema
+from pipelines.errors import ModelMismatchError, StaleWorkError
 from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
 from pipelines.sqlite import first, one, select, snapshot, transaction
@@ -63,6 +64,7 @@ _TABLES = {
     "vault_ignored": "path rule",
     "vault_probe": "position embedding",
 }
+_OTHERS = ("vault_node", "vault_chunk", "vault_chunk_vec", "vault_vector", "vault_sentence", "vault_second")
 _THESE = "(SELECT value FROM json_each(?))"
 _VALUE = "SELECT value FROM vault_meta WHERE key = ?"
 # What a cache is known by. One that was restored from a dump is another: a copy may have later changes of the first.
@@ -81,26 +83,35 @@ class Copy:
         self._source = source
         self._path = path
         origin = one(source, _IDENTITY, (source.schema,))
-        self.cache = SqliteCache.create(path, meta)
-        known = first(self.cache.con, _VALUE, (_COPY_OF,))
-        if known not in (None, origin):
-            self.cache.close()
-            for end in ("", "-wal", "-shm"):
-                path.with_name(path.name + end).unlink(missing_ok=True)
-            self.cache = SqliteCache.create(path, meta)
-        if known != origin:
-            with transaction(self.cache.con):
-                self.cache.con.execute(SET_META, (_COPY_OF, *origin))
+        with self._alone():
+            self.cache = self._opened(meta, origin)
+
+    def _opened(self, meta: CacheMeta, origin: tuple[str]) -> SqliteCache:
+        with suppress(ModelMismatchError):  # it has vectors of another cache
+            cache = SqliteCache.create(self._path, meta)
+            known = first(cache.con, _VALUE, (_COPY_OF,))
+            if known == origin:
+                return cache
+            cache.close()
+        for end in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + end).unlink(missing_ok=True)
+        cache = SqliteCache.create(self._path, meta)
+        with transaction(cache.con):
+            cache.con.execute(SET_META, (_COPY_OF, *origin))
+        return cache
 
     def close(self) -> None:
         """Close the copy."""
         self.cache.close()
 
-    def follow(self) -> int:
-        """Take in all that was committed since, as one state; return how many things changed. Raises CacheError."""
+    def follow(self, *, afresh: bool = False) -> int:
+        """Take in all that was committed since, as one state; return how many things changed. Raises CacheError.
+
+        `afresh`: all that was ever committed, in the place of what the copy has.
+        """
         with self._alone(), snapshot(self._source):
             con = self.cache.con
-            (last,) = first(con, _VALUE, (_COPIED,)) or ("0",)
+            (last,) = (None if afresh else first(con, _VALUE, (_COPIED,))) or ("0",)
             news = select(
                 self._source,
                 "SELECT kind, key, number FROM vault_change WHERE number > ? ORDER BY number",
@@ -112,9 +123,18 @@ class Copy:
             for kind, key, _ in news:
                 changed[kind].append(key)
             with transaction(con):
+                if afresh:
+                    self._empty()
                 self._take(changed)
                 con.execute(SET_META, (_COPIED, str(news[-1][2])))
         return len(news)
+
+    def _empty(self) -> None:
+        mend_schema(self.cache)
+        for table in (*(name for name, _ in _ROWS.values()), *_OF_NOTES, *_OTHERS):
+            self.cache.con.execute(f"DELETE FROM {table}")
+        # What no longer knows a row cannot delete it.
+        self.cache.con.execute("INSERT INTO vault_chunk_fts (vault_chunk_fts) VALUES ('delete-all')")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -21,9 +21,10 @@ from pipelines.cache.ledger import modified_at
 from pipelines.cache.schema import CacheMeta, build
 from pipelines.cache.vectors import is_unit
 from pipelines.errors import CacheCorruptError
-from pipelines.model import LOW_PRIORITY, Chunk, FoundFile, Link, Locator
+from pipelines.model import Chunk, FoundFile, Link, Locator
 from pipelines.notes.links import name_key, target_name
 from pipelines.sqlite import connect, corrupt, first, one, select, transaction
+from pipelines.store import WritableCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,16 +436,16 @@ def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
     return bool((largest == _LARGEST_CODE).all())
 
 
-def mend_sentences(cache: SqliteCache, hashes: list[str]) -> None:
+def mend_sentences(cache: WritableCache, hashes: list[str]) -> None:
     """Make the sentences of these texts pending, or drop those of gone texts (inside the caller's transaction)."""
     _make_pending(cache, "vault_sentence", "SELECT text_hash, NULL FROM vault_vector", hashes)
 
 
-def _make_pending(cache: SqliteCache, table: str, pending: str, hashes: list[str]) -> None:
+def _make_pending(cache: WritableCache, table: str, pending: str, hashes: list[str]) -> None:
     """Replace the rows of these texts by those that the query `pending` returns for them."""
     among, chosen = "WHERE text_hash IN (SELECT value FROM json_each(?))", (json.dumps(hashes),)
     cache.con.execute(f"DELETE FROM {table} {among}", chosen)
-    cache.con.execute(f"INSERT OR IGNORE INTO {table} {pending} {among}", chosen)
+    cache.con.execute(f"INSERT INTO {table} {pending} {among} ON CONFLICT DO NOTHING", chosen)
 
 
 # Vectors by a second model
@@ -472,7 +473,7 @@ def second_drift(cache: SqliteCache) -> list[str]:
     return [text_hash for (text_hash,) in unmatched] + wrong
 
 
-def mend_second(cache: SqliteCache, hashes: list[str]) -> None:
+def mend_second(cache: WritableCache, hashes: list[str]) -> None:
     """Make these texts wait for the second model, or drop the vectors of gone texts (inside a transaction)."""
     wanted = "SELECT text_hash, value, NULL FROM vault_vector JOIN vault_meta ON key = 'second_model'"
     _make_pending(cache, "vault_second", wanted, hashes)
@@ -507,20 +508,26 @@ def counter_drift(cache: SqliteCache) -> Iterator[str]:
         yield f"{unused[0][0]} vectors without a passage are not marked as unused"
 
 
-def mend_counters(cache: SqliteCache) -> None:
+def mend_counters(cache: WritableCache) -> None:
     """Set each counter to match its rows, and make the ranks due (inside the caller's transaction)."""
     con = cache.con
+    if isinstance(con, apsw.Connection):
+        _mend_sequences(con)
+    con.execute("DELETE FROM vault_graph WHERE rowid <> 1")
+    con.execute(
+        "INSERT INTO vault_graph (generation, ranked_generation)"
+        " SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM vault_graph)"
+    )
+    con.execute("UPDATE vault_graph SET ranked_generation = -1, generation = max(generation, 0)")
+    cache.edges.graph_changed()
+
+
+def _mend_sequences(con: apsw.Connection) -> None:
     for table, column in _COUNTS_BY.items():
         (most,) = select(con, f"SELECT coalesce(max({column}), 0) FROM {table}")[0]
         (kept,) = select(con, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,))[0]
         con.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
         con.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, max(kept, most)))
-    con.execute("DELETE FROM vault_graph WHERE rowid <> 1")
-    con.execute(
-        "INSERT INTO vault_graph SELECT 0, 0, NULL, NULL, NULL WHERE NOT EXISTS (SELECT 1 FROM vault_graph)"
-    )
-    con.execute("UPDATE vault_graph SET ranked_generation = -1, generation = max(generation, 0)")
-    cache.edges.graph_changed()
 
 
 # The vector index
@@ -543,11 +550,15 @@ def unfindable(cache: SqliteCache) -> list[int]:
     return lost
 
 
-def mend(cache: SqliteCache, count: Callable[[str], int]) -> None:
-    """Mend, in one transaction, everything here that can be mended in place; `count` is as in `sentence_drift`."""
+def mend(read: SqliteCache, cache: WritableCache, count: Callable[[str], int]) -> None:
+    """Mend, in one transaction, everything here that can be mended in place; `count` is as in `sentence_drift`.
+
+    `read` is what questions read of the cache: itself, or this host's copy of it.
+    """
     with transaction(cache.con):
-        mend_schema(cache)
-        files, _ = name_drift(cache)
+        if isinstance(cache, SqliteCache):
+            mend_schema(cache)
+        files, _ = name_drift(read)
         cache.con.executemany(
             "UPDATE vault_path SET name = ? WHERE path = ?", ((name_key(path), path) for path in files)
         )
@@ -558,14 +569,14 @@ def mend(cache: SqliteCache, count: Callable[[str], int]) -> None:
                 for mtime, path in select(
                     cache.con,
                     "SELECT mtime_ns, path FROM vault_file WHERE path IN (SELECT value FROM json_each(?))",
-                    (json.dumps(time_drift(cache)),),
+                    (json.dumps(time_drift(read)),),
                 )
             ),
         )
         cache.dates.forget_commit()
-        mend_sentences(cache, sentence_drift(cache, count))
-        mend_second(cache, second_drift(cache))
-        if next(counter_drift(cache), None):
+        mend_sentences(cache, sentence_drift(read, count))
+        mend_second(cache, second_drift(read))
+        if next(counter_drift(read), None):
             mend_counters(cache)
 
 
@@ -664,7 +675,7 @@ def _place(instance: tuple[Any, ...]) -> tuple[bool, bytes, int]:
 # Remove from a cache what `everindex verify --repair` found to differ, and make it pending again.
 
 
-def make_pending(cache: SqliteCache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
+def make_pending(cache: WritableCache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
     """Delete the data derived from these notes and make them dirty; delete distrusted vectors and all orphans.
 
     The notes' other vectors stay, so indexing these notes again embeds nothing that is known. One transaction.
@@ -683,9 +694,10 @@ def make_pending(cache: SqliteCache, paths: Sequence[str], distrusted: Sequence[
         )
         for table in ("vault_chunk", "vault_link", "vault_edge"):
             con.execute(f"DELETE FROM {table} WHERE {NO_NODE}")
-        strays = select(con, STRAY_WORDS)
-        con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)
-        con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", select(con, STRAY_VECTORS))
+        if isinstance(con, apsw.Connection):
+            strays = select(con, STRAY_WORDS)
+            con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)
+            con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", select(con, STRAY_VECTORS))
         con.execute(
             "UPDATE vault_vector SET unused_since = ? WHERE unused_since IS NULL"
             " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",
@@ -693,9 +705,7 @@ def make_pending(cache: SqliteCache, paths: Sequence[str], distrusted: Sequence[
         )
         # The counters restart, whatever they were; a lease stays with its holder.
         con.execute(
-            "UPDATE vault_file SET generation = generation + 1,"
-            " applied_generation = 0, embedded_generation = 0, indexed_hash = NULL, priority = ?,"
-            " dirty_since = ?, attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
-            " WHERE path IN (SELECT value FROM json_each(?))",
-            (LOW_PRIORITY, time.monotonic(), chosen),
+            "UPDATE vault_file SET indexed_hash = NULL WHERE path IN (SELECT value FROM json_each(?))",
+            (chosen,),
         )
+        cache.ledger.want_again(paths)

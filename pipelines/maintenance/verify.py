@@ -20,6 +20,7 @@ from pipelines.model import Chunk, FoundFile, Link, Note
 from pipelines.notes.chunk import chunk_note
 from pipelines.search.bm25 import Compared
 from pipelines.search.excerpts import split_sentences
+from pipelines.store import WritableCache
 from pipelines.vault import files as vault
 from pipelines.vault.scan import Scan, scan_vault
 
@@ -281,18 +282,22 @@ def _drift(what: str, found: Sequence[Chunk | Link], wanted: Sequence[Chunk | Li
             yield f"{what} {number} differs from the file in {', '.join(names)}"
 
 
-def repair(cache: SqliteCache, verdict: Verdict) -> None:
+def repair(cache: WritableCache, verdict: Verdict) -> None:
     """Remove what differs from the cache and make the affected notes dirty; the pipeline then indexes them.
 
-    Notes that are gone from the disk are left to `reconcile`, which holds mass deletions for confirmation.
+    Notes that are gone from the disk are left to `reconcile`, which holds mass deletions for confirmation. Of a cache
+    in PostgreSQL, this host's copy, in which the differences were found, takes in everything again.
     """
+    read = cache if isinstance(cache, SqliteCache) else cache.copy.cache
     gone = {d.path for d in verdict.differences if d.kind == "path"}
-    distrusted = {d.text_hash for d in check.vector_drift(cache) if d.in_doubt} | check.bad_vectors(
-        cache
+    distrusted = {d.text_hash for d in check.vector_drift(read) if d.in_doubt} | check.bad_vectors(
+        read
     ).keys()
-    users = check.paths_of_texts(cache, distrusted).values()
+    users = check.paths_of_texts(read, distrusted).values()
     found = {d.path for d in verdict.differences if d.path and d.kind != "rank"}
-    check.mend(cache, _count_sentences)
+    if not isinstance(cache, SqliteCache):
+        cache.copy.follow(afresh=True)
+    check.mend(read, cache, _count_sentences)
     make_pending(cache, sorted(found.union(*users) - gone), sorted(distrusted))
     if any(d.kind == "rank" for d in verdict.differences):
         cache.graph.forget_ranks()

@@ -323,6 +323,7 @@ def verify_caches(resources: Resources) -> Verdicts:
 
 def _verify(resources: Resources, domain: Domain) -> Verdict:
     try:
+        resources.follow()
         cache = resources.reader(domain)
     except CacheCorruptError as error:
         return Verdict((Difference(domain.slug, "damage", "", str(error)),), 0, 0)
@@ -365,13 +366,7 @@ def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) 
     """
     for domain in resources.domains():
         if any(d.kind != "damage" for d in verdicts[domain.slug].differences):
-            cache = resources.cache(domain)
-            if not isinstance(cache, SqliteCache):
-                raise ConfigurationError(
-                    f"{domain.slug} is kept in PostgreSQL, where `verify` compares and does not repair;"
-                    " `everindex index --rebuild` builds a new index beside it"
-                )
-            repair(cache, verdicts[domain.slug])
+            repair(resources.cache(domain), verdicts[domain.slug])
     complete_work(resources, progress)
     return verify_caches(resources)
 
@@ -390,7 +385,7 @@ def complete_work(resources: Resources, progress: Progress) -> None:
 
 def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) -> None:
     """Return when no work is pending."""
-    cache = resources.reader(domain)
+    cache = resources.cache(domain)
     last, since = (-1, -1), time.monotonic()
     while True:
         counts = cache.counts()

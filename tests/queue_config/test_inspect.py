@@ -8,7 +8,7 @@ import time
 import pytest
 
 from queue_config.inspect import WaitingTasks, empty, kind, scheduled, waiting, waiting_by_task
-from queue_config.queue import RedisQueue, open_queue
+from queue_config.queue import EmbeddedQueue, RedisQueue, open_queue
 
 
 @pytest.fixture(params=["embedded", "redis"])
@@ -16,9 +16,7 @@ def queue(request, tmp_path):
     url = request.getfixturevalue("redis_url") if request.param == "redis" else None
     huey = open_queue(tmp_path, url, "vault")
     yield huey
-    if isinstance(huey, RedisQueue):
-        huey.storage.conn.close()
-    else:
+    if isinstance(huey, EmbeddedQueue):
         huey.storage.close()
 
 

@@ -14,7 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queue_config.inspect import QueuedTask, waiting
-from queue_config.queue import QUEUE_ERRORS, QUEUE_FILE, ForeignMessageError, RedisQueue, open_queue
+from queue_config.queue import (
+    QUEUE_ERRORS,
+    QUEUE_FILE,
+    EmbeddedQueue,
+    ForeignMessageError,
+    RedisQueue,
+    open_queue,
+)
 from tests.consumer import work
 
 STRANGER = b"0" * 32
@@ -42,9 +49,7 @@ class Opened:
 
     def close(self):
         for huey in self._open:
-            if isinstance(huey, RedisQueue):
-                huey.storage.conn.close()
-            else:
+            if isinstance(huey, EmbeddedQueue):
                 huey.storage.close()
 
 

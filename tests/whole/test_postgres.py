@@ -241,6 +241,53 @@ def test_a_worker_for_vectors_alone_leaves_words_to_the_others(user, far):
     wait_for(lambda: cache.leases.waiting() is None, "the vectors of all notes")
 
 
+def damage(server: PostgresServer) -> None:
+    """Take rows away in PostgreSQL without any process noticing."""
+    with psycopg.connect(server.address, autocommit=True) as con:
+        con.execute('SET search_path = "notes_cache-vault.1"')
+        of_bread = "SELECT text_hash FROM vault_chunk WHERE path = 'Bread.md'"
+        for sql in (
+            "DELETE FROM vault_chunk WHERE path = 'Garden.md'",
+            "DELETE FROM vault_edge WHERE path = 'Moats.md'",
+            f"DELETE FROM vault_vector WHERE text_hash IN ({of_bread})",
+            "DELETE FROM vault_node WHERE path = 'notes/7.md'",
+        ):
+            assert con.execute(sql).rowcount
+
+
+@pytest.mark.parametrize("is_served", [False, True], ids=["alone", "beside a service"])
+def test_verify_names_the_rows_that_are_lost_in_postgresql_and_repair_brings_them_back(
+    user, server, is_served
+):
+    user.up()
+    found = answers(user)
+    if not is_served:
+        user.stop()
+    damage(server)
+    said = user.run("verify", *user.place, code=1)
+    for named in ("chunk: Garden.md", "edge: Moats.md", "vector: Bread.md", "ledger: notes/7.md"):
+        assert f"vault: {named}: " in said
+    said = user.run("verify", "--repair", *user.place)
+    assert f"no difference; {len(NOTES)} files compared with the disk" in said
+    assert {path: (user.root / path).read_text() for path in NOTES} == NOTES
+    if not is_served:
+        assert "0 texts embedded" in user.run("index", *user.place)
+        user.up()
+    assert answers(user) == found
+
+
+def test_the_copy_of_another_database_is_made_again_though_its_model_was_another(user, server):
+    user.run("index", *user.place)
+    with psycopg.connect(server.address, autocommit=True) as administrator:
+        administrator.execute("CREATE DATABASE other")
+    user.environment["EVERINDEX_STORE"] = server.address.replace("/postgres", "/other")
+    user.environment["EMBEDDING_MODEL"] = "none"
+    user.run("index", *user.place)
+    user.run("verify", *user.place)
+    user.up()
+    assert user.found("moats")[0] == "Moats.md"
+
+
 def test_a_backup_says_that_the_server_has_its_own(user, tmp_path):
     user.run("index", *user.place)
     assert "pg_dump" in user.run("backup", str(tmp_path / "backup"), *user.place, code=2)

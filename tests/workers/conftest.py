@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queue_config.queue import EmbeddedQueue
 from queue_config.settings import Settings
 from tests.models import shared_models  # noqa: F401 - a fixture
 from workers.resources import Resources
@@ -25,7 +26,5 @@ def resources(request, vault, tmp_path, tiny_model):
 def queue(resources):
     opened = resources.queue()
     yield opened
-    if hasattr(opened.storage, "close"):
+    if isinstance(opened, EmbeddedQueue):
         opened.storage.close()
-    else:
-        opened.storage.conn.close()

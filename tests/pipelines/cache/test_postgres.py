@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.cache.postgres import PostgresCache
+from pipelines.cache.schema import CacheMeta
+from pipelines.cache.verify import orphans, schema_drift, vector_drift, word_drift
 from pipelines.errors import CacheError, StorageUnavailableError
 from pipelines.indexing.ingest import index_words
 from pipelines.postgres import PostgresConnection, translated
@@ -96,6 +98,46 @@ def test_a_copy_of_another_cache_is_made_again(far, tmp_path, vault, tiny_embedd
     )
     assert everything(again) == everything(far.cache)
     again.close()
+
+
+def test_a_copy_of_a_cache_of_another_model_is_made_again(far):
+    far.save("a.md", "Compost for the tomato.")
+    copy, other = (
+        far.cache.path.with_name("copied.db"),
+        CacheMeta("another model", 8, far.cache.meta.pipeline),
+    )
+    PostgresCache.create(far.address, secrets.token_hex(8), copy, other).close()
+    again = PostgresCache.create(far.address, far.cache.con.schema, copy, far.cache.meta)
+    assert everything(again) == everything(far.cache)
+    again.close()
+
+
+def test_a_copy_that_takes_in_everything_again_has_what_the_others_have(far, another):
+    """Also where it lacks a row, has one too many, or cannot delete the words of one."""
+    far.write("a.md", "# Soil\n\nCompost for the tomato. [[b]]")
+    far.write("b.md", "# Bread\n\nFlour and yeast.")
+    far.index()
+    expected = everything(far.cache)
+    copy = another(far).copy
+    copy.follow()
+    con = copy.cache.con
+    for sql in (
+        "DELETE FROM vault_chunk_fts_docsize WHERE id = (SELECT min(id) FROM vault_chunk)",
+        "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (999, '', '', 'ghost')",
+        "DELETE FROM vault_chunk_vec",
+        "DELETE FROM vault_node WHERE path = 'a.md'",
+        "UPDATE vault_chunk SET path = 'missing.md' WHERE path = 'b.md'",
+        "DROP TRIGGER vault_chunk_went",
+    ):
+        con.execute(sql)
+    assert copy.follow() == 0
+    assert copy.follow(afresh=True)
+    assert everything(far.cache) == expected
+    assert {
+        table: sorted(con.execute(f"SELECT * FROM vault_{table}"), key=repr) for table in expected
+    } == expected
+    assert word_drift(copy.cache) == {}
+    assert vector_drift(copy.cache) == orphans(copy.cache) == schema_drift(copy.cache) == []
 
 
 def test_what_no_text_of_postgresql_holds_is_replaced(far):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,7 +19,7 @@ from pipelines.errors import NoteChangedError
 from pipelines.indexing.ingest import index_saved, index_words
 from pipelines.maintenance.verify import Verdict, repair, verify
 from pipelines.vault import files
-from tests.pipelines.conftest import House
+from tests.pipelines.conftest import House, as_read
 
 NOTES = {
     "garden.md": "---\ntags: [soil]\naliases: [Plot]\n---\n# Garden\n\nThe soil and compost. [[river]] #winter\n\n## Tomato\n\n"
@@ -29,7 +30,7 @@ NOTES = {
 
 
 def look(house: House) -> Verdict:
-    return verify(house.cache, house.ingest, load(house.root))
+    return verify(as_read(house.cache), house.ingest, load(house.root))
 
 
 def found(house: House) -> set[tuple[str, str]]:
@@ -44,6 +45,10 @@ def mend(house: House) -> None:
 
 @pytest.fixture
 def filled(house: House) -> House:
+    return with_notes(house)
+
+
+def with_notes(house: House) -> House:
     for path, text in NOTES.items():
         house.write(path, text)
     house.index()
@@ -296,6 +301,49 @@ def test_a_vector_row_in_doubt_is_recomputed_in_every_note_with_that_text(filled
 def test_a_note_that_the_ledger_does_not_know_is_reported_as_unknown(filled):
     filled.cache.con.execute("DELETE FROM vault_file WHERE path = 'garden.md'")
     assert [d.detail for d in look(filled).differences] == ["has a node, but no row in the ledger"]
+
+
+# PostgreSQL, and this host's copy of it, where the differences are found
+
+
+@pytest.fixture
+def far(vault, tmp_path, tiny_embedder, postgres):
+    (tmp_path / "state").mkdir()
+    made = House(vault, tmp_path / "state", tiny_embedder, address=postgres.address)
+    yield with_notes(made)
+    made.close()
+
+
+# What PostgreSQL has no table for, or writes otherwise.
+OF_SQLITE = re.compile(r"_fts|_vec\b|x'|private|char\(|INSERT")
+OF_BOTH = [kind for kind, (sql, _) in DRIFT.items() if not OF_SQLITE.search(sql)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_of_copy"), [*((kind, False) for kind in OF_BOTH), *((kind, True) for kind in DRIFT)]
+)
+def test_drift_in_postgresql_and_drift_of_a_copy_are_found_and_mended(far, kind, is_of_copy):
+    sql, named = DRIFT[kind]
+    con = as_read(far.cache).con if is_of_copy else far.cache.con
+    for statement in sql.split("; "):
+        con.execute(statement)
+    assert named in found(far)
+    mend(far)
+    assert look(far).differences == ()
+    assert far.picture() == far.scratch_picture()
+
+
+@pytest.mark.parametrize("value", [np.nan, 1.0, 1 / np.sqrt(32)], ids=["no number", "too long", "another"])
+def test_a_wrong_vector_in_postgresql_is_computed_again_and_no_other(far, value):
+    assert look(far).differences == ()
+    wrong = np.full(32, value, "<f4").tobytes()
+    far.cache.con.execute(f"UPDATE vault_vector SET embedding = ? WHERE text_hash = {SOME_HASH}", (wrong,))
+    far.cache.con.execute("UPDATE vault_chunk SET text = 'other' WHERE path = 'river.md'")
+    assert {("vector", "garden.md"), ("chunk", "river.md")} <= found(far)
+    repair(far.cache, look(far))
+    assert len(far.index()) == 1
+    assert look(far).differences == ()
+    assert far.picture() == far.scratch_picture()
 
 
 # Changes on disk that the ledger does not know
