@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from pipelines.chat.models import ChatModel, Message, ModelRequest
+from pipelines.claude import API
 from pipelines.embedding.endpoints import EmbeddingEndpoint, Vectors
 from pipelines.embedding.remote import ask_dimension
-from pipelines.errors import EverindexError
+from pipelines.errors import ChatModelError, ChatOffError, EverindexError
 from pipelines.model import EndpointUse, now_iso
 from pipelines.state.endpoints import EndpointUses
 from pipelines.state.health import Problems
 from queue_config.logs import Trouble
-from queue_config.settings import Settings
+from queue_config.settings import ChatSettings, Settings
 
 ENDPOINT = "endpoint"
 """The kind of the problem reported while an endpoint is not used."""
@@ -96,3 +99,56 @@ class EndpointBooks:
 
 def _today() -> str:
     return now_iso()[:10]
+
+
+# The model of conversations.
+
+
+_A_WORD = 16  # tokens
+_NO_CHAT = (
+    "no model is named that could answer; set `chat` in the operator's settings, such as"
+    ' EVERINDEX_CHAT=\'{"model": "claude-haiku-5-5"}\' with ANTHROPIC_API_KEY, or with the `url` of a server of'
+    " OpenAI's shape (Ollama's: http://localhost:11434/v1), and restart"
+)
+
+
+def require_chat(settings: Settings) -> ChatSettings:
+    """Return what the settings say of conversations. Raises ChatOffError."""
+    if settings.chat is None:
+        raise ChatOffError(_NO_CHAT)
+    return settings.chat
+
+
+def chat_model(settings: Settings) -> ChatModel:
+    """Return the model that the settings name; its client is loaded now. Raises ChatOffError, ChatModelError."""
+    chosen = require_chat(settings)
+    if chosen.url is not None:
+        from pipelines.chat.openai import OpenAIModel  # noqa: PLC0415 - most vaults have no conversations
+
+        key = chosen.key.get_secret_value() if chosen.key else ""
+        return OpenAIModel(
+            chosen.model, chosen.url, key=key, local=chosen.local, usd_per_million_tokens=chosen.price
+        )
+    from pipelines.chat.claude import Claude  # noqa: PLC0415 - likewise
+
+    secret = chosen.key or settings.anthropic_api_key
+    if secret is None:
+        raise ChatModelError(
+            "no key for Claude is set; set `anthropic_api_key` (ANTHROPIC_API_KEY), and restart"
+        )
+    return Claude(chosen.model, secret.get_secret_value(), base_url=settings.anthropic_base_url or API)
+
+
+def try_chat(settings: Settings) -> str:
+    """Have the model of the settings say a word, and return its name. Raises ChatOffError, ChatModelError."""
+
+    async def ask() -> None:
+        model = chat_model(settings)
+        try:
+            async for _ in model.stream(ModelRequest("Say yes.", [Message("user", "Say yes.")], _A_WORD)):
+                pass
+        finally:
+            await model.close()
+
+    asyncio.run(ask())
+    return require_chat(settings).model

@@ -23,9 +23,8 @@ from pipelines.cache.graph import SqlGraph
 from pipelines.cache.leases import TAKABLE
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
-from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, read_meta
+from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, mend_schema, read_meta
 from pipelines.cache.search import SqliteSearch
-from pipelines.cache.verify import mend_schema
 from pipelines.errors import ModelMismatchError, StaleWorkError
 from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
@@ -130,7 +129,7 @@ class Copy:
         return len(news)
 
     def _empty(self) -> None:
-        mend_schema(self.cache)
+        mend_schema(self.cache.con, self.cache.meta)
         for table in (*(name for name, _ in _ROWS.values()), *_OF_NOTES, *_OTHERS):
             self.cache.con.execute(f"DELETE FROM {table}")
         # What no longer knows a row cannot delete it.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
 from pipelines.errors import CacheCorruptError, CacheError, CacheMissingError, ModelMismatchError
-from pipelines.sqlite import Connection, Steps, corrupt, first, one, select, steps_of
+from pipelines.sqlite import Connection, Steps, connect, corrupt, first, one, select, steps_of
 
 _OLDEST = 4
 SET_META = "INSERT INTO vault_meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -98,3 +99,34 @@ def check_model(found: CacheMeta, model: str, dimension: int, path: Path) -> Non
 def missing(path: Path) -> CacheMissingError:
     """Return the error for a missing cache, with the commands that create one."""
     return CacheMissingError(f"{path} does not exist yet; `everindex up` or `everindex index` creates it")
+
+
+def mend_schema(con: apsw.Connection, meta: CacheMeta) -> None:
+    """Replace a cache's triggers, indexes and views by those of a new one (inside the caller's transaction)."""
+    have, wanted = objects_of(con), wanted_objects(meta)
+    for kind, name in have:
+        if have[kind, name] != wanted.get((kind, name)):
+            quoted = name.replace('"', '""')
+            con.execute(f'DROP {kind} "{quoted}"')
+    for key, sql in wanted.items():
+        if have.get(key) != sql:
+            con.execute(sql)
+
+
+def fresh_cache(meta: CacheMeta) -> apsw.Connection:
+    """Return a new cache in memory."""
+    con = connect(Path(":memory:"))
+    build(con, meta)
+    return con
+
+
+def wanted_objects(meta: CacheMeta) -> dict[tuple[str, str], str]:
+    """Return the triggers, indexes and views that a new cache has, as `objects_of` does."""
+    with closing(fresh_cache(meta)) as fresh:
+        return objects_of(fresh)
+
+
+def objects_of(con: apsw.Connection) -> dict[tuple[str, str], str]:
+    """Return the SQL of the triggers, indexes and views of a cache, by their kind and name."""
+    found = select(con, "SELECT type, name, sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL")
+    return {(kind, name): sql for kind, name, sql in found}

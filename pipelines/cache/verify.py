@@ -10,21 +10,22 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import apsw
 import numpy as np
 
 from pipelines.cache.cache import SqliteCache, full_text_row
 from pipelines.cache.ledger import modified_at
-from pipelines.cache.schema import CacheMeta, build
+from pipelines.cache.postgres import PostgresCache
+from pipelines.cache.schema import fresh_cache, mend_schema, objects_of, wanted_objects
 from pipelines.cache.vectors import is_unit
 from pipelines.errors import CacheCorruptError
 from pipelines.model import Chunk, FoundFile, Link, Locator
 from pipelines.notes.links import name_key, target_name
-from pipelines.sqlite import connect, corrupt, first, one, select, transaction
-from pipelines.store import WritableCache
+from pipelines.sqlite import corrupt, first, one, select, transaction
+
+Writable: TypeAlias = SqliteCache | PostgresCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +289,7 @@ _COUNTS_BY = {
 
 def lost_tables(cache: SqliteCache) -> list[str]:
     """Return a sentence for each table that this cache lacks or that has columns other than in a new cache."""
-    with closing(_fresh(cache.meta)) as fresh:
+    with closing(fresh_cache(cache.meta)) as fresh:
         wanted = {name: _columns(fresh, name) for name in _tables(fresh)}
     have = _tables(cache.con)
     return [
@@ -320,40 +321,12 @@ def _is_plain(table: str) -> bool:
 
 def schema_drift(cache: SqliteCache) -> list[str]:
     """Return a sentence for each trigger, index or view that is missing, unknown, or different from a new cache's."""
-    have, wanted = _objects(cache.con), _wanted_objects(cache.meta)
+    have, wanted = objects_of(cache.con), wanted_objects(cache.meta)
     return [
         f"the {kind} {name} is {'missing' if (kind, name) not in have else 'different from a new cache'}"
         for kind, name in sorted(have.keys() | wanted.keys())
         if have.get((kind, name)) != wanted.get((kind, name))
     ]
-
-
-def mend_schema(cache: SqliteCache) -> None:
-    """Replace a cache's triggers, indexes and views by those of a new one (inside the caller's transaction)."""
-    have, wanted = _objects(cache.con), _wanted_objects(cache.meta)
-    for kind, name in have:
-        if have[kind, name] != wanted.get((kind, name)):
-            quoted = name.replace('"', '""')
-            cache.con.execute(f'DROP {kind} "{quoted}"')
-    for key, sql in wanted.items():
-        if have.get(key) != sql:
-            cache.con.execute(sql)
-
-
-def _fresh(meta: CacheMeta) -> apsw.Connection:
-    con = connect(Path(":memory:"))
-    build(con, meta)
-    return con
-
-
-def _wanted_objects(meta: CacheMeta) -> dict[tuple[str, str], str]:
-    with closing(_fresh(meta)) as fresh:
-        return _objects(fresh)
-
-
-def _objects(con: apsw.Connection) -> dict[tuple[str, str], str]:
-    found = select(con, "SELECT type, name, sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL")
-    return {(kind, name): sql for kind, name, sql in found}
 
 
 def _tables(con: apsw.Connection) -> set[str]:
@@ -436,12 +409,12 @@ def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
     return bool((largest == _LARGEST_CODE).all())
 
 
-def mend_sentences(cache: WritableCache, hashes: list[str]) -> None:
+def mend_sentences(cache: Writable, hashes: list[str]) -> None:
     """Make the sentences of these texts pending, or drop those of gone texts (inside the caller's transaction)."""
     _make_pending(cache, "vault_sentence", "SELECT text_hash, NULL FROM vault_vector", hashes)
 
 
-def _make_pending(cache: WritableCache, table: str, pending: str, hashes: list[str]) -> None:
+def _make_pending(cache: Writable, table: str, pending: str, hashes: list[str]) -> None:
     """Replace the rows of these texts by those that the query `pending` returns for them."""
     among, chosen = "WHERE text_hash IN (SELECT value FROM json_each(?))", (json.dumps(hashes),)
     cache.con.execute(f"DELETE FROM {table} {among}", chosen)
@@ -473,7 +446,7 @@ def second_drift(cache: SqliteCache) -> list[str]:
     return [text_hash for (text_hash,) in unmatched] + wrong
 
 
-def mend_second(cache: WritableCache, hashes: list[str]) -> None:
+def mend_second(cache: Writable, hashes: list[str]) -> None:
     """Make these texts wait for the second model, or drop the vectors of gone texts (inside a transaction)."""
     wanted = "SELECT text_hash, value, NULL FROM vault_vector JOIN vault_meta ON key = 'second_model'"
     _make_pending(cache, "vault_second", wanted, hashes)
@@ -508,7 +481,7 @@ def counter_drift(cache: SqliteCache) -> Iterator[str]:
         yield f"{unused[0][0]} vectors without a passage are not marked as unused"
 
 
-def mend_counters(cache: WritableCache) -> None:
+def mend_counters(cache: Writable) -> None:
     """Set each counter to match its rows, and make the ranks due (inside the caller's transaction)."""
     con = cache.con
     if isinstance(con, apsw.Connection):
@@ -550,14 +523,14 @@ def unfindable(cache: SqliteCache) -> list[int]:
     return lost
 
 
-def mend(read: SqliteCache, cache: WritableCache, count: Callable[[str], int]) -> None:
+def mend(read: SqliteCache, cache: Writable, count: Callable[[str], int]) -> None:
     """Mend, in one transaction, everything here that can be mended in place; `count` is as in `sentence_drift`.
 
     `read` is what questions read of the cache: itself, or this host's copy of it.
     """
     with transaction(cache.con):
         if isinstance(cache, SqliteCache):
-            mend_schema(cache)
+            mend_schema(cache.con, cache.meta)
         files, _ = name_drift(read)
         cache.con.executemany(
             "UPDATE vault_path SET name = ? WHERE path = ?", ((name_key(path), path) for path in files)
@@ -675,7 +648,7 @@ def _place(instance: tuple[Any, ...]) -> tuple[bool, bytes, int]:
 # Remove from a cache what `everindex verify --repair` found to differ, and make it pending again.
 
 
-def make_pending(cache: WritableCache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
+def make_pending(cache: Writable, paths: Sequence[str], distrusted: Sequence[str]) -> None:
     """Delete the data derived from these notes and make them dirty; delete distrusted vectors and all orphans.
 
     The notes' other vectors stay, so indexing these notes again embeds nothing that is known. One transaction.

@@ -71,7 +71,7 @@ from service.runtime.systemd import MODULE, UnitPaths, unit_folder
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.status import MOST_SHARED_IDS, describe_change, shared_ids, storage_problem
 from service.usecases.text import counted, sharing
-from workers.endpoints import endpoints_of
+from workers.endpoints import endpoints_of, try_chat
 from workers.models import chosen_chunking, recorded_model
 from workers.resources import GOOD_DOMAINS_FILE
 from workers.vault_paths import VaultPaths, remembered, was_indexed, why_not_indexed
@@ -223,11 +223,10 @@ def check_models(looked_at: Installation) -> Iterator[Finding]:
 
 def check_chat(looked_at: Installation) -> Iterator[Finding]:
     """Have the model that answers in conversations say a word."""
-    from service.usecases.chat.conversations import try_model  # noqa: PLC0415 - few vaults have conversations
-
+    if looked_at.settings.chat is None:
+        return
     try:
-        if name := try_model(looked_at.settings):
-            yield ok("chat", f"{name} answers")
+        yield ok("chat", f"{try_chat(looked_at.settings)} answers")
     except ChatModelError as error:
         yield warning("chat", str(error), "correct `chat` in the settings, or start its server")
 

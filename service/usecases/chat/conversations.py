@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -12,13 +11,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pipelines.chat.models import ChatModel, Message, ModelRequest
-from pipelines.claude import API
-from pipelines.errors import ChatModelError, ChatOffError
+from pipelines.chat.models import ChatModel
+from pipelines.errors import ChatModelError
 from pipelines.model import EndpointUse, now_iso
 from pipelines.state.chats import Asking, Chats, StoredChat, StoredTurn
 from pipelines.state.endpoints import EndpointUses
-from queue_config.settings import ChatSettings, Settings
 from service.schemas.chat import (
     AddedFile,
     ChatAnswer,
@@ -39,15 +36,10 @@ from service.usecases.changes import write_note
 from service.usecases.chat.answer import Answering, ChatSpending, PastTurn
 from service.usecases.chat.tools import ORIGIN, SAVED_IN, filters_of, passage_of
 from service.usecases.search import View
+from workers.endpoints import chat_model, require_chat
 
 _MOST_LISTED = 200
 _LONGEST_TITLE = 80
-_A_WORD = 16  # tokens
-_OFF = (
-    "no model is named that could answer; set `chat` in the operator's settings, such as"
-    ' EVERINDEX_CHAT=\'{"model": "claude-haiku-5-5"}\' with ANTHROPIC_API_KEY, or with the `url` of a server of'
-    " OpenAI's shape (Ollama's: http://localhost:11434/v1), and restart"
-)
 _SOURCES = TypeAdapter(list[ChatSource])
 _TEXT = TypeAdapter(list[TextLine])
 _PINS = TypeAdapter(list[Pin])
@@ -87,8 +79,7 @@ class Conversations:
 
     def begin(self, asked: ChatRequest) -> Answering:
         """Store a question, and return what answers it. Raises ChatOffError, ChatNotFoundError, FilterError."""
-        if self._settings is None:
-            raise ChatOffError(_OFF)
+        require_chat(self._resources.settings)
         filters_of(asked.scope or [])
         with closing(Chats(self._resources.store)) as chats:
             if asked.turn is not None and asked.files is None and asked.chat is not None:
@@ -159,10 +150,9 @@ class Conversations:
     def _load(self) -> ChatModel:
         """Return the model; its client is loaded when it is first asked. Raises ChatModelError."""
         with self._loading:
-            if self._model is None and self._settings is not None:
-                self._model = _model_of(self._settings, self._resources.settings)
-        assert self._model is not None  # noqa: S101 - `begin` refuses without settings
-        return self._model
+            if self._model is None:
+                self._model = chat_model(self._resources.settings)
+            return self._model
 
     def _require_budget(self) -> None:
         limit = self._resources.settings.endpoints_usd_a_day
@@ -233,46 +223,6 @@ class Conversations:
             },
         )
         return SavedChat(path=write_note(self._view, note, SAVED_IN).path)
-
-
-def _model_of(chosen: ChatSettings, settings: Settings) -> ChatModel:
-    """Return the model that the settings name. Raises ChatModelError."""
-    if chosen.url is not None:
-        from pipelines.chat.openai import OpenAIModel  # noqa: PLC0415 - most vaults have no conversations
-
-        key = chosen.key.get_secret_value() if chosen.key else ""
-        return OpenAIModel(
-            chosen.model, chosen.url, key=key, local=chosen.local, usd_per_million_tokens=chosen.price
-        )
-    from pipelines.chat.claude import Claude  # noqa: PLC0415 - likewise
-
-    secret = chosen.key or settings.anthropic_api_key
-    if secret is None:
-        raise ChatModelError(
-            "no key for Claude is set; set `anthropic_api_key` (ANTHROPIC_API_KEY), and restart"
-        )
-    return Claude(chosen.model, secret.get_secret_value(), base_url=settings.anthropic_base_url or API)
-
-
-def try_model(settings: Settings) -> str | None:
-    """Have the model of the settings say a word; return its name, or None where none is named.
-
-    Raises ChatModelError.
-    """
-    chosen = settings.chat
-    if chosen is None:
-        return None
-
-    async def ask() -> None:
-        model = _model_of(chosen, settings)
-        try:
-            async for _ in model.stream(ModelRequest("Say yes.", [Message("user", "Say yes.")], _A_WORD)):
-                pass
-        finally:
-            await model.close()
-
-    asyncio.run(ask())
-    return chosen.model
 
 
 def _files_of(stored: StoredChat, turn: int) -> list[AddedFile]:
