@@ -49,7 +49,7 @@ _QUOTE_MARKS = "\"'“”„«»‹›「」『』‘’"
 
 def render_answer(lines: Iterable[TextLine], titles: Mapping[int, str]) -> Markup:
     """Return an answer as HTML, in which nothing of it is active. `titles` are those of the sources it may cite."""
-    return _Answer(titles).html(lines)
+    return _Drawing(titles).html(lines)
 
 
 def mark_of(kind: str, quote: str = "") -> Markup:
@@ -77,7 +77,7 @@ class _Block:
         return Markup("<{}{}>{}</{}>").format(self.name, look, Markup().join(inner), self.name)
 
 
-class _Answer:
+class _Drawing:
     """An answer that becomes blocks, from one line of it to the next."""
 
     def __init__(self, titles: Mapping[int, str]) -> None:
