@@ -25,6 +25,7 @@ from rich.table import Table
 from benchmarks.command import conditions, parser
 from benchmarks.running import redis_server
 from tests.faults import crowds, disk, hosts, kills, outages, places, reviews, tag_places
+from tests.postgres import postgres_server
 from tests.tiny import build_tiny_model
 
 RECORD = Path(__file__).with_name("faults.json")
@@ -55,6 +56,7 @@ WRONG = frozenset(
 )
 """The figures that must be zero."""
 
+_FILES_IN_POSTGRESQL = 20_000  # so that a round takes minutes
 Round = Mapping[str, float]
 Check = Callable[[random.Random, Path], Iterator[Round]]
 
@@ -89,6 +91,11 @@ def _writers(_: random.Random, folder: Path) -> Iterator[Round]:
     return crowds.writers(folder, build_tiny_model(folder))
 
 
+def _writers_in_postgresql(_: random.Random, folder: Path) -> Iterator[Round]:
+    with postgres_server() as server:
+        yield from crowds.writers(folder, build_tiny_model(folder), _FILES_IN_POSTGRESQL, server)
+
+
 def _readers(chance: random.Random, folder: Path) -> Iterator[Round]:
     return crowds.readers(chance, folder, build_tiny_model(folder))
 
@@ -97,12 +104,17 @@ CHECKS: dict[str, tuple[str, Check]] = {
     "kills": ("kill -9 of a process under edits, embedded queue", kills.kills),
     "kills-redis": ("kill -9 of a process under edits, Redis", _kills_with_redis),
     "places": ("kill at every failpoint", lambda chance, _: places.kill_at_every_place(chance)),
+    "places-postgres": (
+        "kill at every failpoint, PostgreSQL",
+        lambda chance, _: places.kill_at_every_place(chance, in_postgresql=True),
+    ),
     "tag-places": (
         "kill at every failpoint of tags",
         lambda chance, _: tag_places.kill_at_every_place(chance),
     ),
     "queue": ("queue file deleted, FLUSHALL, Redis kill -9, in a burst", outages.queue_losses),
     "writers": ("100,000 files written and renamed by 4 writers", _writers),
+    "writers-postgres": ("20,000 files by 4 writers, PostgreSQL", _writers_in_postgresql),
     "machine": ("state machine", _state_machine),
     "readers": ("two workers and eight readers", _readers),
     "writes": ("write faults at every Nth I/O", lambda chance, _: disk.write_faults(chance)),

@@ -58,7 +58,16 @@ class PostgresServer:
 
     @property
     def address(self) -> str:
-        return f"postgresql://everindex@{self.host}:{self.port}/postgres"
+        return self.address_of("postgres")
+
+    def address_of(self, database: str) -> str:
+        return f"postgresql://everindex@{self.host}:{self.port}/{database}"
+
+    def make_database(self, name: str, like: str = "template0") -> None:
+        """Make a database as a copy of another one that is not used, in the place of one by its name."""
+        with psycopg.connect(self.address, autocommit=True) as con:
+            con.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            con.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"')
 
     def start(self) -> None:
         options = (f"listen_addresses={self.host}", "unix_socket_directories=", "max_connections=200")

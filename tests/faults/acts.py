@@ -6,16 +6,17 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 from pipelines.cache.cache import SqliteCache
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
-from pipelines.sqlite import connect
+from pipelines.model import Place
+from pipelines.sqlite import connect, one
 from pipelines.state.attention import Attention
 from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.state import State
+from pipelines.store import WritableCache
 from queue_config.queue import QUEUE_FILE
 from service.usecases.maintenance import back_up, restore
 from tests.documents import DOCUMENTS, document
@@ -81,7 +82,7 @@ def _path(n: int) -> str:
     return f"{('', 'alpha/', 'beta/')[n % 3]}note-{n}.md"
 
 
-def _a_cache(service: Service) -> SqliteCache:
+def _a_cache(service: Service) -> WritableCache:
     return next(iter(service.resources.caches().values()))
 
 
@@ -161,6 +162,7 @@ def another_process_keeps_the_cache_locked(world: World, service: Service) -> No
 
 def _lock_for_a_turn(service: Service) -> None:
     cache = _a_cache(service)
+    assert isinstance(cache, SqliteCache)
     other = connect(cache.path)
 
     def lock() -> None:
@@ -260,33 +262,34 @@ def an_edit_does_not_show(world: World, service: Service) -> None:
     service.work()
 
 
-def records_are_kept(world: World, service: Service) -> None:
+def records_are_kept(_: World, service: Service) -> None:
     service.begin()
-    service.carry_on(lambda: _keep_evidence(world.state))
+    service.carry_on(lambda: _keep_evidence(service.resources.store))
 
 
-def _keep_evidence(state: Path) -> None:
-    evidence = Evidence(state)
+def _keep_evidence(place: Place) -> None:
+    evidence = Evidence(place)
     evidence.add(EvidenceRecord("rx-1", "why?", None, None, "2026-11-21", (), {}))
     evidence.curate("rx-1", [], {}, notes="because", at="2026-11-21")
     evidence.delete("rx-1")
     evidence.close()
 
 
-def an_operator_decides(world: World, service: Service) -> None:
+def an_operator_decides(_: World, service: Service) -> None:
     service.begin()
-    service.carry_on(lambda: _decide(world.state))
+    service.carry_on(lambda: _decide(service.resources.store))
 
 
-def _decide(folder: Path) -> None:
+def _decide(place: Place) -> None:
     """Decide about a domain that is not there, at last as an earlier version wrote it down."""
-    state = State(folder)
+    state = State(place)
     state.decisions.pause(_GONE, "2026-11-21")
     state.decisions.replace_dismissed(_GONE, {"a.md": 1})
     state.decisions.resume(_GONE)
-    state._con.execute("INSERT OR REPLACE INTO fact VALUES (?, 'true', 0, 0)", (f"paused:{_GONE}",))
+    again = "INSERT INTO fact VALUES (?, 'true', 0, 0) ON CONFLICT (key) DO NOTHING"
+    state._con.execute(again, (f"paused:{_GONE}",))
     state.close()
-    State(folder).close()
+    State(place).close()
 
 
 def a_note_is_asked_for_and_chosen(world: World, service: Service) -> None:
@@ -296,14 +299,14 @@ def a_note_is_asked_for_and_chosen(world: World, service: Service) -> None:
     service.carry_on(
         lambda: [cache.ledger.hasten("wanted.md") for cache in service.resources.caches().values()]
     )
-    service.carry_on(lambda: _choose(world.state))
+    service.carry_on(lambda: _choose(service.resources.store))
     service.work()
     service.carry_on(partial(look_at, service.resources, "wanted.md", force=True))
     service.work()
 
 
-def _choose(state: Path) -> None:
-    attention = Attention(state)
+def _choose(place: Place) -> None:
+    attention = Attention(place)
     attention.add(["wanted.md"], "opened", 0.0)
     attention.keep_hashes({"wanted.md": "as it was"})
     attention.move("wanted.md", "renamed.md")
@@ -342,11 +345,16 @@ def the_index_drifts_and_is_repaired(_: World, service: Service) -> None:
     service.repair()
 
 
-def _drift(cache: SqliteCache) -> None:
+def _drift(cache: WritableCache) -> None:
     with cache.transaction():
-        (path,) = next(cache.con.execute("SELECT min(path) FROM vault_node"))
+        (path,) = one(cache.con, "SELECT min(path) FROM vault_node")
         cache.con.execute("UPDATE vault_chunk SET text = 'other' WHERE path = ?", (path,))
-        cache.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = (SELECT max(id) FROM vault_chunk)")
+        if isinstance(cache, SqliteCache):
+            cache.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = (SELECT max(id) FROM vault_chunk)")
+        else:
+            cache.con.execute(
+                "DELETE FROM vault_vector WHERE text_hash = (SELECT min(text_hash) FROM vault_chunk)"
+            )
 
 
 def a_backup_is_restored(world: World, service: Service) -> None:
@@ -398,3 +406,5 @@ LONG_LIFE = (
     Act(a_very_long_note_comes_and_goes),
     *_SHORT,
 )
+_OF_FILES = (another_process_keeps_the_cache_locked, a_backup_is_restored)
+LIFE_IN_POSTGRESQL = tuple(act for act in LONG_LIFE if act.play not in _OF_FILES)

@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 
 from pipelines.cache.cache import SqliteCache
+from tests.postgres import PostgresServer
 from tests.whole.conftest import User, wait_for
 
 FILES = 100_000
@@ -54,11 +55,16 @@ for n in range(count):
 """
 
 
-def writers(folder: Path, model: Path, files: int = FILES) -> Iterator[dict[str, float]]:
+def writers(
+    folder: Path, model: Path, files: int = FILES, server: PostgresServer | None = None
+) -> Iterator[dict[str, float]]:
     """Write and rename files with four processes; yield what was missed, and when all was known and indexed."""
     while True:
         base = folder / "writers"
         user = User(base, base / "vault", EMBEDDING_MODEL=str(model))
+        if server:
+            server.make_database("writers")
+            user.environment["EVERINDEX_STORE"] = server.address_of("writers")
         user.root.mkdir(parents=True)
         start(user, "watch", "work", "serve")
         try:

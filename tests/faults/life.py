@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,13 +20,14 @@ import numpy as np
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.leiden  # noqa: F401 - loaded once for all children
-from pipelines.cache.cache import SqliteCache
+from pipelines.cache.cache import CacheTables
+from pipelines.cache.postgres import PostgresCache
 from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.formats import FORMATS
 from pipelines.indexing.ingest import Ingest
 from pipelines.indexing.reconcile import Report, check_paths
-from pipelines.model import ChunkSettings, Domain
+from pipelines.model import ChunkSettings, Domain, PostgresPlace
 from pipelines.store import WritableCache
 from queue_config.settings import Settings
 from service.usecases.maintenance import rebuild_caches, repair_caches, verify_caches
@@ -48,6 +48,7 @@ _STEP_SECONDS = 5.0
 _PATIENCE_SECONDS = 120.0  # twice the longest pause between attempts; less than a lease
 
 T = TypeVar("T")
+Opened = TypeVar("Opened", bound=CacheTables)
 
 
 def _do_nothing(*_: object) -> None:
@@ -110,18 +111,21 @@ class LightResources(Resources):
         ingest = super().ingest(domain, cache)
         return replace(ingest, owner=self._owner) if self._owner else ingest
 
-    def now(self) -> float:
-        return time.monotonic() + self.ahead
-
     def before_encoding(self, step: Callable[[], object] = _do_nothing) -> None:
         for embedder in self.embedders._loaded.values():
             embedder.before = step  # type: ignore[union-attr]  # all are fakes
 
     def open_cache(
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
-    ) -> SqliteCache:
-        cache = super().open_cache(path, info, domain, chunking)
-        cache.ledger._clock = cache.leases._clock = cache.edges._clock = self.now
+    ) -> WritableCache:
+        return self._ahead_of_time(super().open_cache(path, info, domain, chunking))
+
+    def _open_stored(self, store: PostgresPlace, path: Path) -> PostgresCache:
+        return self._ahead_of_time(super()._open_stored(store, path))
+
+    def _ahead_of_time(self, cache: Opened) -> Opened:
+        now = cache.leases._clock
+        cache.ledger._clock = cache.leases._clock = cache.edges._clock = lambda: now() + self.ahead
         return cache
 
 
@@ -129,11 +133,12 @@ class LightResources(Resources):
 class World:
     """A vault, its state and a backup in one folder, and what a user does there.
 
-    `seen` are the digests of all states that the user brought the vault into.
+    `store` is the address of a PostgreSQL that has the state and the caches instead. `seen` are the digests of all states that the user brought the vault into.
     """
 
     base: Path
     models: Path
+    store: str | None = None
     seen: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -185,12 +190,13 @@ class World:
         return total.hexdigest()
 
     def settings(self, changes: Mapping[str, Any], state: Path | None = None) -> Settings:
-        """Return the settings of a process in this world."""
+        """Return the settings of a process in this world; with another `state`, of one that keeps all in files."""
         given = {"model": "a", "chunk_target_words": None} | dict(changes)
         model = str(self.models / given.pop("model"))
         return Settings(
             vault=self.vault,
             state=state or self.state,
+            store=None if state else self.store,
             embedding_model=model,
             max_note_mb=LARGEST_NOTE_MB,
             **given,

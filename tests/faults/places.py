@@ -14,7 +14,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ from typing import Any
 import apsw
 from huey.api import Huey
 
-from .acts import LONG_LIFE, Act
+from pipelines.postgres import PostgresConnection
+from tests.postgres import postgres_server
+
+from .acts import LIFE_IN_POSTGRESQL, LONG_LIFE, Act
 from .life import Service, World
 from .stage import Findings, Stage, quick_folder
 
@@ -32,6 +35,8 @@ _STORE, _QUEUE = "pipelines.sqlite", "queue_config.queue"
 _RENAMES = ("replace", "rename", "link")
 _QUEUED = ("enqueue", "dequeue")
 SIDES = ("before", "after")
+# A killed process leaves what it wrote to a server that lives on.
+_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
 def hook(reached: Callable[[str], None]) -> None:
@@ -61,11 +66,25 @@ def hook(reached: Callable[[str], None]) -> None:
     def trace(connection: apsw.Connection) -> None:
         connection.trace_v2(apsw.SQLITE_TRACE_STMT | apsw.SQLITE_TRACE_PROFILE, traced)
 
+    _hook_postgresql(at)
     apsw.connection_hooks.append(trace)
     for name in _RENAMES:
         around(os, name)
     for name in _QUEUED:
         around(Huey, name)
+
+
+def _hook_postgresql(at: Callable[[str, str], None]) -> None:
+    original = PostgresConnection.transaction
+
+    @contextmanager
+    def transaction(connection: PostgresConnection) -> Iterator[None]:
+        with original(connection):
+            yield
+            at("before", "commit")
+        at("after", "commit")
+
+    PostgresConnection.transaction = transaction
 
 
 def _name(primitive: str) -> str | None:
@@ -128,9 +147,13 @@ ELSEWHERE = {
 """Modules and functions whose places the life does not reach, and why not."""
 
 
-def is_elsewhere(name: str) -> bool:
+_OF_POSTGRESQL = ("pipelines.cache.postgres", "pipelines.postgres", "pipelines.state.state._open_schema")
+
+
+def is_elsewhere(name: str, *, in_postgresql: bool = False) -> bool:
     """Say whether a module, or what is in it, is no part of the life."""
-    return any(name == module or name.startswith((f"{module}.", f"{module}:")) for module in ELSEWHERE)
+    modules = ELSEWHERE.keys() - (_OF_POSTGRESQL if in_postgresql else ())
+    return any(name == module or name.startswith((f"{module}.", f"{module}:")) for module in modules)
 
 
 def written(*, everywhere: bool = False) -> set[str]:
@@ -178,14 +201,17 @@ def _what(call: ast.Call) -> str | None:
 
 
 @contextmanager
-def stage() -> Iterator[tuple[Stage, dict[str, Counter[int]]]]:
+def stage(*, in_postgresql: bool = False) -> Iterator[tuple[Stage, dict[str, Counter[int]]]]:
     """Play a life once; give the stage, and for each place how often each act (by its number) reaches it."""
-    with quick_folder() as folder:
-        played = Stage(Path(folder), LONG_LIFE, _count)
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(quick_folder()))
+        server = opened.enter_context(postgres_server(options=_QUICK)) if in_postgresql else None
+        played = Stage(folder, LIFE_IN_POSTGRESQL if server else LONG_LIFE, _count, server)
         places: dict[str, Counter[int]] = {}
         for number, told in enumerate(played.told):
-            for name, times in ((n, t) for n, t in told.items() if not is_elsewhere(n)):
-                places.setdefault(name, Counter())[number] = times
+            for name, times in told.items():
+                if not is_elsewhere(name, in_postgresql=in_postgresql):
+                    places.setdefault(name, Counter())[number] = times
         yield played, dict(sorted(places.items()))
 
 
@@ -214,9 +240,9 @@ def die_at(played: Stage, act: int, place: str, nth: int) -> tuple[bool, Finding
     return ended.died, found
 
 
-def kill_at_every_place(chance: random.Random) -> Iterator[dict[str, float]]:
+def kill_at_every_place(chance: random.Random, *, in_postgresql: bool = False) -> Iterator[dict[str, float]]:
     """Die at one place after the other, at a random one of the times it is reached, for ever; yield what it did."""
-    with stage() as (played, places):
+    with stage(in_postgresql=in_postgresql) as (played, places):
         while True:
             for place, acts in places.items():
                 act, nth = chance.choice([(act, n + 1) for act, times in acts.items() for n in range(times)])

@@ -23,6 +23,7 @@ from pipelines.errors import BackupError, CacheError
 from pipelines.maintenance import databases
 from pipelines.maintenance.backup import _check_seal
 from service.usecases.maintenance import verify_caches
+from tests.postgres import PostgresServer
 from tests.temporary import in_memory
 
 from .acts import Act
@@ -109,21 +110,31 @@ def quick_folder() -> tempfile.TemporaryDirectory[str]:
 class Stage:
     """The worlds before each act of a life, kept so that a trial plays only the act in which something happens.
 
-    `watch` is called in each act's child before it begins, and returns what tells what it saw.
+    `watch` is called in each act's child before it begins, and returns what tells what it saw. With a server, a
+    world's state and caches are in a database of it.
     """
 
-    def __init__(self, folder: Path, acts: Sequence[Act], watch: Callable[[], Callable[[], Any]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        acts: Sequence[Act],
+        watch: Callable[[], Callable[[], Any]],
+        server: PostgresServer | None = None,
+    ) -> None:
         self.acts = acts
         self._folder = folder
+        self._server = server
         self._models = folder / "models"
         make_models(self._models)
         self.told: list[Any] = []
         self._seen: list[list[str]] = []
         World(self._before(0), self._models)
+        if server:
+            server.make_database("0")
         for number, act in enumerate(acts):
             act.prepare()
-            shutil.copytree(self._before(number), self._before(number + 1))
-            world = World(self._before(number + 1), self._models)
+            self._copy(number, self._before(number + 1))
+            world = self._world(self._before(number + 1))
 
             def record(act: Act = act, world: World = world) -> Any:
                 tell = watch()
@@ -147,18 +158,27 @@ class Stage:
     def _before(self, number: int) -> Path:
         return self._folder / str(number)
 
+    def _world(self, base: Path) -> World:
+        return World(base, self._models, self._server.address_of(base.name) if self._server else None)
+
+    def _copy(self, number: int, to: Path) -> None:
+        before = self._before(number)
+        shutil.copytree(before, to)
+        if self._server:
+            self._server.make_database(to.name, like=before.name)
+
     def trial(self, number: int, play: Callable[[Act, World], Any]) -> tuple[Ended, Findings]:
         """Play an act on a copy of its world in one child, and check in another child what is left."""
         act = self.acts[number]
         base = self._folder / "trial"
         shutil.rmtree(base, ignore_errors=True)
-        shutil.copytree(self._before(number), base)
+        self._copy(number, base)
 
         def first() -> Any:
-            return play(act, World(base, self._models))
+            return play(act, self._world(base))
 
         def then() -> Any:
-            return aftermath(World(base, self._models), act, self._seen[number])
+            return aftermath(self._world(base), act, self._seen[number])
 
         ended = in_child(first, self._log)
         return ended, in_child(then, self._log).answer
@@ -187,7 +207,7 @@ def aftermath(world: World, act: Act, seen: Sequence[str]) -> Findings:
     _compare(service, world, act, found)
     for slug, verdict in verify_caches(service.resources).items():
         found["unequal"] += [f"verify {slug}: {difference}" for difference in verdict.differences]
-    for file in world.state.glob("*.db"):
+    for file in world.state.rglob("*.db"):
         if file.name != "queue.db":
             found["unequal"] += _refusals(lambda file=file: databases.check(file))
     again = Service(world.settings(act.settings))
@@ -218,7 +238,10 @@ def _compare(service: Service, world: World, act: Act, found: Findings) -> None:
     """Compare each domain's cache with one that is built from the disk alone."""
     scratch = Service(world.settings(act.settings, world.base / "scratch"))
     scratch.begin()
-    ours, wanted = service.resources.caches(), scratch.resources.caches()
+    service.resources.follow()
+    ours, wanted = (
+        {d.slug: one.reader(d) for d in one.domains()} for one in (service.resources, scratch.resources)
+    )
     if ours.keys() != wanted.keys():
         found["unequal"].append(f"the domains are {[*ours]}, not {[*wanted]}")
     for slug in ours.keys() & wanted.keys():
