@@ -406,6 +406,20 @@ def test_a_light_process_does_not_load_what_embeds(module):
     assert done.stdout == "[]\n"
 
 
+OF_EXTRAS = (
+    *("anthropic", "openai", "sentence_transformers", "tesserocr", "torch", "tree_sitter"),
+    "pipelines.postgres",  # psycopg: huey loads it by itself where it is installed
+)
+"""Libraries that only an extra brings, and what is made of one."""
+
+
+def test_every_process_of_a_light_installation_starts_without_what_an_extra_brings():
+    processes = "service.app, service.cli.main, service.watcher.watcher, workers.run, service.usecases.doctor"
+    code = f"import sys, {processes}; print(sorted(set({OF_EXTRAS}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_what_runs_processes_loads_nothing_heavy():
     light = [name for name, _, _ in modules() if lies_in(name, "service.runtime")]
     code = f"import sys, {', '.join(light)}; print(sorted(set({HEAVY}) & set(sys.modules)))"

@@ -10,14 +10,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apsw
 import numpy as np
 
 from pipelines.cache.cache import SqliteCache, full_text_row
 from pipelines.cache.ledger import modified_at
-from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import fresh_cache, mend_schema, objects_of, wanted_objects
 from pipelines.cache.vectors import is_unit
 from pipelines.errors import CacheCorruptError
@@ -25,7 +24,10 @@ from pipelines.model import Chunk, FoundFile, Link, Locator
 from pipelines.notes.links import name_key, target_name
 from pipelines.sqlite import corrupt, first, one, select, transaction
 
-Writable: TypeAlias = SqliteCache | PostgresCache
+if TYPE_CHECKING:
+    from pipelines.cache.postgres import PostgresCache  # its library is not always installed
+
+Writable: TypeAlias = "SqliteCache | PostgresCache"
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,25 +174,26 @@ class _ClaudeAnswer:
         block = self.blocks[-1]
         match delta.type:
             case "text_delta":
-                block["text"] += delta.text
-                yield SaidPart(delta.text)
+                said = encodable(delta.text)
+                block["text"] += said
+                yield SaidPart(said)
             case "thinking_delta":
                 block["thinking"] += delta.thinking
-                yield ThoughtPart(delta.thinking)
+                yield ThoughtPart(encodable(delta.thinking))
             case "signature_delta":
                 block["signature"] = delta.signature
             case "input_json_delta":
                 self.arguments += delta.partial_json
             case "citations_delta" if delta.citation.type == "search_result_location":
                 found = self.passages[delta.citation.search_result_index]
-                self.cited.append(CitedPart(found.n, delta.citation.cited_text))
+                self.cited.append(CitedPart(found.n, encodable(delta.citation.cited_text)))
 
     def _finish(self) -> Iterator[Event]:
         """Yield the citations of a block: some come before its text, and they mean all of it."""
         block = self.blocks[-1]
         if block["type"] == "tool_use":
             block["input"] = readable(self.arguments)
-            self.calls.append(ToolCall(block["id"], block["name"], self.arguments or "{}"))
+            self.calls.append(ToolCall(block["id"], encodable(block["name"]), self.arguments or "{}"))
         block.pop("citations", None)
         yield from self.cited
         self.cited = []

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from pipelines.claude import encodable
+
 
 class CitablePassage(NamedTuple):
     """A passage that the model may cite as `[n]`; `where` is its path and lines."""
@@ -130,7 +132,11 @@ def readable(arguments: str) -> dict[str, Any]:
         given = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return {}
-    return given if isinstance(given, dict) else {}
+    if not isinstance(given, dict):
+        return {}
+    # An escape in JSON may stand for half a character, which no text can have.
+    whole: dict[str, Any] = json.loads(encodable(json.dumps(given, ensure_ascii=False)))
+    return whole
 
 
 CHARACTERS_PER_TOKEN = 4

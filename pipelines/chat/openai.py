@@ -192,10 +192,11 @@ class _OpenAIAnswer:
             # Servers of models that think call it by either name.
             thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
             if thought:
-                yield ThoughtPart(str(thought))
+                yield ThoughtPart(encodable(str(thought)))
             if delta.content:
-                self.text.append(delta.content)
-                yield SaidPart(delta.content)
+                said = encodable(delta.content)
+                self.text.append(said)
+                yield SaidPart(said)
             for call in delta.tool_calls or ():
                 self._add(call)
 
@@ -204,7 +205,7 @@ class _OpenAIAnswer:
         held = self.calls.setdefault(call.index, {"id": "", "name": "", "arguments": ""})
         held["id"] = call.id or held["id"]
         if call.function:
-            held["name"] += call.function.name or ""
+            held["name"] += encodable(call.function.name or "")
             held["arguments"] += call.function.arguments or ""
 
     def ended(self, characters: int) -> Ended:

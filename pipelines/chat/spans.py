@@ -63,6 +63,8 @@ class Sentences:
     _text: str = ""
     _named: list[Named] = field(default_factory=list)
     _in_code: bool = False
+    _rejected: int = 0
+    """Up to here no sentence ends, however the text goes on."""
 
     def add(self, text: str) -> Iterator[AnswerSentence]:
         """Add text; yield the sentences that are complete."""
@@ -86,7 +88,7 @@ class Sentences:
         text, self._text = self._text[:end], self._text[end:]
         is_fence = bool(_FENCE.match(text))
         found = AnswerSentence(text, tuple(self._named), is_code=self._in_code or is_fence)
-        self._named = []
+        self._named, self._rejected = [], 0
         self._in_code ^= is_fence
         return found
 
@@ -101,9 +103,10 @@ class Sentences:
                 if text[line_end.end()] != ">" or _EMPTY_LINE.search(line_end[0]):
                     return line_end.end()
         else:
-            for end in sorted(self._ends()):
+            for end in sorted(end for end in self._ends() if end > self._rejected):
                 if not _is_open(text[:end]) or _EMPTY_LINE.search(text[max(0, end - 3) : end]):
                     return end
+                self._rejected = end
         return _LONGEST if len(text) > _LONGEST else None
 
     def _ends(self) -> Iterator[int]:

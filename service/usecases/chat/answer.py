@@ -59,6 +59,7 @@ MOST_CHARACTERS = 48_000
 MOST_CALLS = 8
 MOST_SECONDS = 60.0
 MOST_TOKENS = 4_000
+_LONGEST_NAME = 100
 
 _RULES = """\
 You answer questions about a person's notes. Rest your answer on the passages that you are given or find, and on \
@@ -290,7 +291,12 @@ class Answering:
             return ToolResult(call.id, "no tool can be called any more; answer now", failed=True)
         result, given = await self.toolbox.call(call)
         self._say(
-            ToolLine(name=call.name, given=readable(call.arguments), said=given.said, failed=result.failed)
+            ToolLine(
+                name=call.name[:_LONGEST_NAME],
+                given=readable(call.arguments),
+                said=given.said,
+                failed=result.failed,
+            )
         )
         if new := _new(tuple(self._known.values()), given.sources):
             self._known |= {one.n: one for one in new}

@@ -339,6 +339,31 @@ def test_an_error_while_the_model_thinks_does_not_end_the_answer(chats, fake):
     assert lines.done.ended == "complete"
 
 
+HALVES = {
+    "chats": (
+        {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": LOCAL, "choices": [
+            {"index": 0, "finish_reason": None, "delta": {"content": "It is \ud83c so.", "tool_calls": [
+                {"index": 0, "id": "c", "function": {"name": "read", "arguments": '{"note": "\\ud83c"}'}}]}}]},
+    ),
+    "claude": (
+        {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": [],
+         "model": CLAUDES[0], "stop_reason": None, "usage": {"input_tokens": 1, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "It is \ud83c so."}},
+        {"type": "content_block_stop", "index": 0},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", HALVES)
+def test_half_characters_of_a_model_are_replaced(of, request, fake):
+    events = (f"event: {one.get('type', 'x')}\ndata: {json.dumps(one)}\n\n" for one in HALVES[of])
+    fake.replies.append(Reply(Said("Now. "), Garbage("".join(events).encode())))
+    lines = answer(request.getfixturevalue(of), "What?")
+    assert "It is ? so." in lines.text
+    assert all(line.model_dump_json() for line in lines)
+
+
 def test_a_model_that_says_nothing_is_said_to(chats, fake):
     fake.replies.append(Reply())
     assert "gave no answer" in answer(chats, "What?").of("error")[0].message
