@@ -10,12 +10,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import apsw
 import numpy as np
 
-from pipelines.cache.cache import SqliteCache, full_text_row
+from pipelines.cache.cache import CacheTables, SqliteCache, full_text_row
 from pipelines.cache.ledger import modified_at
 from pipelines.cache.schema import fresh_cache, mend_schema, objects_of, wanted_objects
 from pipelines.cache.vectors import is_unit
@@ -23,11 +23,6 @@ from pipelines.errors import CacheCorruptError
 from pipelines.model import Chunk, FoundFile, Link, Locator
 from pipelines.notes.links import name_key, target_name
 from pipelines.sqlite import corrupt, first, one, select, transaction
-
-if TYPE_CHECKING:
-    from pipelines.cache.postgres import PostgresCache  # its library is not always installed
-
-Writable: TypeAlias = "SqliteCache | PostgresCache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,12 +406,12 @@ def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
     return bool((largest == _LARGEST_CODE).all())
 
 
-def mend_sentences(cache: Writable, hashes: list[str]) -> None:
+def mend_sentences(cache: CacheTables, hashes: list[str]) -> None:
     """Make the sentences of these texts pending, or drop those of gone texts (inside the caller's transaction)."""
     _make_pending(cache, "vault_sentence", "SELECT text_hash, NULL FROM vault_vector", hashes)
 
 
-def _make_pending(cache: Writable, table: str, pending: str, hashes: list[str]) -> None:
+def _make_pending(cache: CacheTables, table: str, pending: str, hashes: list[str]) -> None:
     """Replace the rows of these texts by those that the query `pending` returns for them."""
     among, chosen = "WHERE text_hash IN (SELECT value FROM json_each(?))", (json.dumps(hashes),)
     cache.con.execute(f"DELETE FROM {table} {among}", chosen)
@@ -448,7 +443,7 @@ def second_drift(cache: SqliteCache) -> list[str]:
     return [text_hash for (text_hash,) in unmatched] + wrong
 
 
-def mend_second(cache: Writable, hashes: list[str]) -> None:
+def mend_second(cache: CacheTables, hashes: list[str]) -> None:
     """Make these texts wait for the second model, or drop the vectors of gone texts (inside a transaction)."""
     wanted = "SELECT text_hash, value, NULL FROM vault_vector JOIN vault_meta ON key = 'second_model'"
     _make_pending(cache, "vault_second", wanted, hashes)
@@ -483,7 +478,7 @@ def counter_drift(cache: SqliteCache) -> Iterator[str]:
         yield f"{unused[0][0]} vectors without a passage are not marked as unused"
 
 
-def mend_counters(cache: Writable) -> None:
+def mend_counters(cache: CacheTables) -> None:
     """Set each counter to match its rows, and make the ranks due (inside the caller's transaction)."""
     con = cache.con
     if isinstance(con, apsw.Connection):
@@ -525,7 +520,7 @@ def unfindable(cache: SqliteCache) -> list[int]:
     return lost
 
 
-def mend(read: SqliteCache, cache: Writable, count: Callable[[str], int]) -> None:
+def mend(read: SqliteCache, cache: CacheTables, count: Callable[[str], int]) -> None:
     """Mend, in one transaction, everything here that can be mended in place; `count` is as in `sentence_drift`.
 
     `read` is what questions read of the cache: itself, or this host's copy of it.
@@ -650,7 +645,7 @@ def _place(instance: tuple[Any, ...]) -> tuple[bool, bytes, int]:
 # Remove from a cache what `everindex verify --repair` found to differ, and make it pending again.
 
 
-def make_pending(cache: Writable, paths: Sequence[str], distrusted: Sequence[str]) -> None:
+def make_pending(cache: CacheTables, paths: Sequence[str], distrusted: Sequence[str]) -> None:
     """Delete the data derived from these notes and make them dirty; delete distrusted vectors and all orphans.
 
     The notes' other vectors stay, so indexing these notes again embeds nothing that is known. One transaction.

@@ -7,6 +7,8 @@ from service.schemas.chat import DoneLine, ErrorLine, TextLine
 from tests.fakes.model_api import KEY, LOCAL, ErrorEvent, Reply, Said, fake_model
 from tests.working import indexed
 
+pytest.importorskip("openai", reason="everindex[chat] is not installed")
+
 NOTES = {
     "Soil.md": "# Soil\n\nGarden soil feeds worms and roots all winter long.\n",
     "Boat.md": "# Boat\n\nThe boat sails on the river every morning.\n",
