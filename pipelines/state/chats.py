@@ -92,7 +92,7 @@ class Chats:
             number = self._next(chat, turn)
             self._con.execute(
                 "INSERT INTO chat_turn VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-                (chat, number, key, now, model, False, json.dumps(asked)),
+                (chat, number, key, now, model, 0, json.dumps(asked)),
             )
         return Asking(chat, number, key)
 
@@ -113,7 +113,7 @@ class Chats:
         with transaction(self._con):
             self._con.execute(
                 "UPDATE chat_turn SET answer = ?, is_private = ? WHERE chat = ? AND number = ? AND key = ?",
-                (json.dumps(answer), is_private, asking.chat, asking.number, asking.key),
+                (json.dumps(answer), int(is_private), asking.chat, asking.number, asking.key),
             )
 
     def get(self, chat: str) -> StoredChat:

@@ -275,7 +275,7 @@ CREATE TABLE chat_turn (
     key TEXT COLLATE "C" NOT NULL,
     asked_at TEXT COLLATE "C" NOT NULL,
     model TEXT NOT NULL,
-    is_private BOOLEAN NOT NULL,
+    is_private BIGINT NOT NULL,
     asked TEXT NOT NULL,
     answer TEXT,
     PRIMARY KEY (chat, number)

@@ -565,7 +565,7 @@ def test_a_state_that_lacks_what_a_later_version_added_is_restored(filled, seale
     older = with_database(
         sealed,
         1,
-        "PRAGMA user_version = 0; ALTER TABLE tag_proposal DROP COLUMN rationale; DROP INDEX note_log_at; DROP TABLE tag_gone; DROP TABLE tag_renamed; DROP TABLE problem; DROP TABLE endpoint_use",
+        "PRAGMA user_version = 0; ALTER TABLE tag_proposal DROP COLUMN rationale; DROP INDEX note_log_at; DROP TABLE tag_gone; DROP TABLE tag_renamed; DROP TABLE problem; DROP TABLE endpoint_use; DROP TABLE chat; DROP TABLE chat_turn",
         tmp_path,
     )
     restore(filled, older)
