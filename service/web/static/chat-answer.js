@@ -52,9 +52,9 @@ export class Turn {
 
   // The page follows an answer as long as its reader sees its end.
   take(line) {
-    const isSeen = this.#end.getBoundingClientRect().bottom <= innerHeight;
+    this.isFollowed = this.#end.getBoundingClientRect().bottom <= innerHeight;
     this[line.type]?.(line);
-    if (isSeen) this.#end.scrollIntoView({ block: "nearest" });
+    if (this.isFollowed) this.#end.scrollIntoView({ block: "nearest" });
   }
 
   metadata({ turn, sources }) {

@@ -43,6 +43,7 @@ async function ask(question, number = null, files = []) {
   }
   $("#said").textContent = turn.isEnded ? "The answer is complete." : trouble;
   await refresh();
+  if (turn.isFollowed) document.getElementById(`end-${turn.number}`)?.scrollIntoView({ block: "nearest" });
 }
 
 async function follow(turn, body) {
