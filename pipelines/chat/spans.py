@@ -25,7 +25,8 @@ _LINE_END = re.compile(r"\n[ \t]*(?=\S)|\n(?:[ \t]*\n)+[ \t]*(?=\S)")
 _EMPTY_LINE = re.compile(r"\n[ \t]*\n")
 # An abbreviation or the number of a list item ends no sentence.
 _NO_END = re.compile(r"(?:^|[\s(])(?:\d{1,3}|(?:[A-Za-z]\.)*[A-Za-z]|etc|cf|vs|Dr|Mr|Mrs|Ms|No|St|bzw|ca)\.$")
-_CITED = re.compile(r"\[(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]")
+_CITED = r"\[\d{1,4}(?:\s*[,;]\s*\d{1,4})*\]"
+_CITATIONS = re.compile(rf"{_CITED}(?:[ \t]*{_CITED})*")
 _CODE = re.compile(r"`[^`\n]*`")
 # Each mark with those that may close it; a straight single quote between letters is an apostrophe.
 _QUOTED = re.compile(
@@ -160,11 +161,11 @@ def judge(sentence: AnswerSentence, sources: Collection[int], verify: Verify) ->
 
     A quotation that another source contains than the named one is not verified.
     """
-    marks = [] if sentence.is_code else list(_CITED.finditer(sentence.text))
-    numbers = [[int(n) for n in re.split(r"\s*[,;]\s*", mark[1])] for mark in marks]
+    marks = [] if sentence.is_code else list(_CITATIONS.finditer(sentence.text))
+    numbers = [[int(n) for n in re.findall(r"\d+", mark[0])] for mark in marks]
     spans = []
     for start, end, quote in () if sentence.is_code else _quotations(sentence.text):
-        # The citation after a quotation is its own, else the one before it.
+        # The citations after a quotation are its own, else those before it.
         after = [group for mark, group in zip(marks, numbers, strict=True) if mark.start() >= end]
         before = [group for mark, group in zip(marks, numbers, strict=True) if mark.end() <= start]
         named = (after[:1] or before[-1:] or [[]])[0]

@@ -312,7 +312,12 @@ class Answering:
         self._ended = "complete"
         if ended.reason == "tokens":
             self._ended = "tokens"
-            self._limit(f"an answer has {MOST_TOKENS:,} tokens at most")
+            is_ours = self._tokens[1] >= MOST_TOKENS
+            self._limit(
+                f"an answer has {MOST_TOKENS:,} tokens at most"
+                if is_ours
+                else f"{self.model_name} has no more room"
+            )
         if ended.reason == "refused":
             return f"{self.model_name} refused to answer"
         if not any(line.support != "judgement" for line in self.text):
@@ -346,7 +351,7 @@ class Answering:
         if model.paid:
             await to_thread.run_sync(self.spending.require)
         spent: Ended | None = None
-        said = 0
+        said, refused = 0, False
         try:
             async with aclosing(model.stream(asked)) as events:
                 async for event in events:
@@ -355,22 +360,20 @@ class Answering:
                     elif isinstance(event, SaidPart | ThoughtPart):
                         said += len(event.text)
                     yield event
+        except ChatModelError:
+            refused = not said
+            raise
         finally:
+            failed = spent is None
+            if spent is None:
+                spent = _estimated(model, asked, said) if not refused else Ended("complete")
             with CancelScope(shield=True):
-                await to_thread.run_sync(self._account, model, asked, said, spent)
+                await to_thread.run_sync(self._account, spent, failed)
 
-    def _account(self, model: ChatModel, asked: ModelRequest, said: int, ended: Ended | None) -> None:
-        """Count what a request cost; where it broke off or was stopped, by its characters."""
-        if ended is None:
-            characters = len(asked.instructions) + sum(map(characters_of, asked.messages))
-            given, made = characters // CHARACTERS_PER_TOKEN, said // CHARACTERS_PER_TOKEN
-            # A request that was refused cost nothing.
-            counts = (given, made, model.dollars(given, made)) if said else (0, 0, 0.0)
-        else:
-            counts = (ended.tokens_in, ended.tokens_out, ended.dollars)
-        self._tokens = (self._tokens[0] + counts[0], self._tokens[1] + counts[1])
-        self._dollars += counts[2]
-        self.spending.record(counts[0] + counts[1], counts[2], ended is None)
+    def _account(self, spent: Ended, failed: bool) -> None:  # noqa: FBT001 - handed to a thread
+        self._tokens = (self._tokens[0] + spent.tokens_in, self._tokens[1] + spent.tokens_out)
+        self._dollars += spent.dollars
+        self.spending.record(spent.tokens_in + spent.tokens_out, spent.dollars, failed)
 
     async def _ask_alone(self, wanted: str, passages: Sequence[CitablePassage]) -> str:
         """Ask the model itself about passages, for a tool that needs it: without tools, so none calls another."""
@@ -423,6 +426,13 @@ class Answering:
             one.n: check_quote(quote, [one.text]).reason if one.path is None else by_path[one.path]
             for one in sources
         }
+
+
+def _estimated(model: ChatModel, asked: ModelRequest, said: int) -> Ended:
+    """Return what an answer cost that broke off or was stopped, by its characters."""
+    characters = len(asked.instructions) + sum(map(characters_of, asked.messages))
+    given, made = characters // CHARACTERS_PER_TOKEN, said // CHARACTERS_PER_TOKEN
+    return Ended("complete", (), given, made, model.dollars(given, made))
 
 
 def _new(known: Sequence[ChatSource], sources: Sequence[ChatSource]) -> list[ChatSource]:

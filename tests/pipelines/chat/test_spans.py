@@ -92,6 +92,8 @@ def test_a_heading_that_the_provider_names_is_a_citation_and_no_quotation():
         ("> A moat is pricing power that lasts. [1]\n", "quoted"),
         ('"A moat is pricing power that lasts".', "quoted"),
         ('"A moat is pricing power that lasts" [2].', "unverified"),
+        ('"A moat is pricing power that lasts" [2][1].', "quoted"),
+        ('"A moat is pricing power that lasts" [2] and [1].', "unverified"),
         ('"A moat is pricing power that fades" [1].', "unverified"),
         ('"A moat is pricing power … remembers them at all" [1].', "unverified"),
         ('"power" [1].', "unverified"),

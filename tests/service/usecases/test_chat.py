@@ -298,7 +298,7 @@ def test_the_time_of_an_answer_is_limited_and_what_was_said_is_kept(chats, fake,
 
 
 def test_the_tokens_of_an_answer_are_limited(chats, fake):
-    fake.replies.append(Reply(Said("It goes on and"), stop="tokens"))
+    fake.replies.append(Reply(Said("It goes on. " * 3_000)))
     lines = answer(chats, "What?")
     assert lines.done.ended == "tokens"
     assert any("4,000 tokens" in one for one in lines.done.limits)
