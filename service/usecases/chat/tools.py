@@ -16,9 +16,10 @@ from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters
 from pipelines.model import now_iso
 from pipelines.notes.frontmatter import split_lines
 from pipelines.question import Question
+from pipelines.vault.files import note_key
 from service.schemas.chat import ChatSource, Pin
 from service.schemas.context import ContextAnswer
-from service.schemas.search import LONGEST_QUERY, Lines
+from service.schemas.search import LONGEST_QUERY, Lines, TitleHit
 from service.usecases.browsing import list_notes
 from service.usecases.context import Contexts
 from service.usecases.links import Traversal
@@ -196,12 +197,21 @@ class Toolbox:
 
     def named(self, name: str) -> str:
         """Return the path of a note in the scope. Raises NotFoundError."""
-        titles = TitleSearch(self.view)
-        path = note_named(self.view, lambda one, most: titles.titles(one, most).results, name.strip("[] "))
-        only = Filters(scopes=(self.filters,), paths=(path,))
-        if not list_notes(self.view, only, "path").notes:
+        path = note_named(self.view, self._titles, name.strip("[] "))
+        if not self._within([path]):
             raise no_such_note(name)  # like one that there is not: the scope is the user's, not the model's
         return path
+
+    def _titles(self, name: str, most: int) -> list[TitleHit]:
+        found = TitleSearch(self.view).titles(name, most).results
+        within = self._within([hit.path for hit in found])
+        self.seen |= within
+        return [hit for hit in found if hit.path in within]
+
+    def _within(self, paths: Sequence[str]) -> set[str]:
+        """Return those of the notes that are in the scope."""
+        only = Filters(scopes=(self.filters,), paths=tuple(paths))
+        return {note.path for note in list_notes(self.view, only, "path").notes} if paths else set()
 
     def text_of(self, name: str, most: int, first: int = 1, last: int | None = None) -> ChatSource:
         """Return lines of a note as a source, up to a number of characters. Raises NotFoundError."""
@@ -225,7 +235,12 @@ def filters_of(scope: Sequence[Pin]) -> Filters:
 
     Raises FilterError.
     """
-    pins = tuple(parse_filters([("path" if pin.kind == "note" else pin.kind, pin.value)]) for pin in scope)
+    pins = tuple(
+        Filters(paths=(note_key(pin.value),))
+        if pin.kind == "note"
+        else parse_filters([(pin.kind, pin.value)])
+        for pin in scope
+    )
     home = fold(SAVED_IN)
     if any(fold(pin.value).partition("/")[0] == home for pin in scope if pin.kind != "tag"):
         return Filters(either=pins)
