@@ -20,7 +20,7 @@ pytest.importorskip("openai", reason="everindex[chat] is not installed")
 QUESTION = "What is in the soil?"
 ANSWER = (
     'Your note 🌱 says "soil and compost, a line to the river" [1]. It also says "soil is made of cheese entirely"'
-    " [1]. I like soil. So do worms.\n\n## To do\n\n- Turn **the heap** [2].\n- Use `lime`: see [99].\n\n"
+    " [1]. I like soil. So do worms.\n\n## To do\n\n- Turn **the heap** [2].\n- Use `lime`: see [99].\n\n1. Dig.\n2. Wait.\n\n"
     "```\nfor bed in beds:\n    dig(bed)\n```\n\n> soil and compost, a line to the river [1]\n"
 )
 HOSTILE = (
@@ -351,7 +351,8 @@ def test_a_question_that_is_refused_goes_back_into_the_field(page, served, open_
     assert page.request.delete(f"{address}/chats/{chat}", data={}, headers={"Origin": address}).ok
     open_page.expected.append("404 (Not Found)")
     type_question(page, "And then?")
-    page.get_by_role("alert").filter(has_text="there is no conversation").wait_for()
+    # The page, which looks for news, may say so, too.
+    page.locator("#notice").get_by_text("there is no conversation").wait_for()
     assert page.get_by_role("textbox", name="Your question").input_value() == "And then?"
     assert page.locator(".turn").count() == 1
 
