@@ -7,11 +7,11 @@ ends inside a quotation, which may go over lines but not over an empty one; a bl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from pipelines.search.quotes import Reason
+from pipelines.search.quotes import Reason, check_quote
 
 SpanReason = Reason | Literal["other_source"]
 Support = Literal["quoted", "cited", "unverified", "own"]
@@ -156,10 +156,11 @@ Verify = Callable[[str, Sequence[int]], dict[int, Reason]]
 """Say for each of some sources whether it contains a quotation."""
 
 
-def judge(sentence: AnswerSentence, sources: Collection[int], verify: Verify) -> Judged:
+def judge(sentence: AnswerSentence, sources: Mapping[int, str], verify: Verify) -> Judged:
     """Check each quotation of a sentence with the source that it names, or with all where it names none.
 
-    A quotation that another source contains than the named one is not verified.
+    `sources` are the passages by their numbers. A quotation that only another source than the named one contains is
+    not verified.
     """
     marks = [] if sentence.is_code else list(_CITATIONS.finditer(sentence.text))
     numbers = [[int(n) for n in re.findall(r"\d+", mark[0])] for mark in marks]
@@ -209,18 +210,17 @@ def _checked(
     end: int | None,
     quote: str,
     named: Sequence[int],
-    sources: Collection[int],
+    sources: Mapping[int, str],
     verify: Verify,
 ) -> Span:
-    """Check one quotation."""
+    """Check one quotation; the passages tell at once where it may stand, and only their notes are read."""
     known = [n for n in named if n in sources]
-    found = verify(quote, known or ([] if named else list(sources)))
+    here = [n for n, text in sources.items() if check_quote(quote, [text]).reason == "match"]
+    found = verify(quote, known or ([] if named else here or list(sources)))
     if n := next((n for n, reason in found.items() if reason == "match"), None):
         return Span(start, end, quote, n, "match")
-    others = verify(quote, [n for n in sources if n not in known]) if named else {}
-    reason: SpanReason = next(iter(found.values()), "not_found")
-    if "match" in others.values():
-        reason = "other_source"
+    elsewhere = named and any(n not in known for n in here)
+    reason: SpanReason = "other_source" if elsewhere else next(iter(found.values()), "not_found")
     return Span(start, end, quote, next(iter(named), None), reason)
 
 

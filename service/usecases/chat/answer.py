@@ -396,8 +396,9 @@ class Answering:
 
     async def _judge(self, sentences: Iterable[AnswerSentence]) -> None:
         """Check each sentence, and send it."""
+        texts = {n: one.text for n, one in self._known.items()}
         for sentence in sentences:
-            found = await to_thread.run_sync(judge, sentence, list(self._known), self._verify)
+            found = await to_thread.run_sync(judge, sentence, texts, self._verify)
             spans = [
                 CheckedSpan(
                     quote=one.quote,

@@ -251,7 +251,7 @@ def judged(answer, sources, chance):
         found += sentences.add(piece)
     found += sentences.rest()
     assert "".join(one.text for one in found) == answer
-    return [(one, judge(one, sources.keys(), verify)) for one in found]
+    return [(one, judge(one, sources, verify)) for one in found]
 
 
 def same(quote):
