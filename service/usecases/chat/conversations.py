@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
@@ -40,6 +41,8 @@ from workers.endpoints import chat_model, require_chat
 
 _MOST_LISTED = 200
 _LONGEST_TITLE = 80
+# The beginning of a tag, of an image or an embedded note, and of a link's address.
+_ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|(?<=!)\[|(?<=\])\(")
 _SOURCES = TypeAdapter(list[ChatSource])
 _TEXT = TypeAdapter(list[TextLine])
 _PINS = TypeAdapter(list[Pin])
@@ -269,9 +272,21 @@ def _written(chat: ChatAnswer) -> Iterator[str]:
 
 
 def _marked(line: TextLine) -> str:
-    """Return a sentence with a mark behind each quotation that is not in the notes."""
-    text = line.text
-    for span in reversed(line.quotes):
-        if not span.verified and span.end is not None:
-            text = f"{text[: span.end + 1]} (not in the notes){text[span.end + 1 :]}"
-    return text
+    """Return a sentence with a mark behind each quotation that is not in the notes, and nothing that a page loads."""
+    parts, at = [], 0
+    wrong = [one for one in line.quotes if not one.verified]
+    for span in sorted(wrong, key=lambda one: one.end or 0):
+        if span.end is not None:
+            end = span.end + 1  # after the quotation mark
+            parts += [_inert(line.text[at:end]), " (not in the notes)"]
+            at = end
+    rest = line.text[at:]
+    if line.support == "unverified" and not parts:
+        kept = rest.rstrip()
+        return f"{_inert(kept)} (its source is not there){rest[len(kept) :]}"
+    return "".join([*parts, _inert(rest)])
+
+
+def _inert(text: str) -> str:
+    """Return Markdown of which no program loads an image, follows a link or reads HTML: a model made it up."""
+    return _ACTIVE.sub(r"\\\g<0>", text)

