@@ -110,6 +110,7 @@ ELSEWHERE = {
     "pipelines.state.health.Problems": "what is wrong, for people to read: no work depends on it",
     "pipelines.maintenance.databases": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
     "pipelines.cache.pgvector": "a derived table: tests/pipelines/cache/test_pgvector.py breaks its making off",
+    "pipelines.state.chats": "conversations, of which no work depends: tests/whole/test_chat.py kills a service in one",
     "pipelines.state.views": "views in PostgreSQL: tests/pipelines/state/test_views.py",
     "pipelines.maintenance.stores": "another store: tests/pipelines/maintenance/test_stores.py kills it",
     "pipelines.vault.atomic.write_in_folder": "writes the vault's id again: tests/pipelines/vault/test_identity.py",
