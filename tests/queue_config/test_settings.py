@@ -224,7 +224,7 @@ def test_a_setting_that_is_not_set_is_shown_as_what_holds_then():
     shown = {name: value for name, (value, _) in provenance(Settings(), {}).items()}
     assert "None" not in shown.values()
     assert all(shown.values())
-    assert (shown["inbox"], shown["tag_model"]) == ("none, they cannot", "the newest Haiku")
+    assert (shown["inbox"], shown["chat"]) == ("none, they cannot", "none, there are no conversations")
 
 
 def test_every_setting_says_what_it_is_for():
