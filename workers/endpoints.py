@@ -47,22 +47,11 @@ def dimension_of(settings: Settings, model: str) -> int:
     return next(filter(None, said), None) or ask_dimension(model, endpoints_of(settings, model))
 
 
-class EndpointBooks:
-    """What a process keeps of the endpoints that serve a model: `pipelines.embedding.remote.Books`.
+class EndpointSpending:
+    """What a process spends at endpoints. `uses` returns this thread's connection; `limit` is US dollars per day."""
 
-    `agreed` is that method. `uses` and `problems` return this thread's connections; `limit` is US dollars per day.
-    """
-
-    def __init__(
-        self,
-        agreed: Callable[[Vectors], Vectors],
-        uses: Callable[[], EndpointUses],
-        problems: Callable[[], Problems],
-        limit: float,
-    ) -> None:
-        self.agreed = agreed
+    def __init__(self, uses: Callable[[], EndpointUses], limit: float) -> None:
         self._uses = uses
-        self._problems = problems
         self._limit = limit
         self._unwritten: list[EndpointUse] = []
         self._writing = threading.Lock()
@@ -87,6 +76,24 @@ class EndpointBooks:
                 self._trouble.over()
             except EverindexError as error:
                 self._trouble.met(str(error))
+
+
+class EndpointBooks(EndpointSpending):
+    """What a process keeps of the endpoints that serve a model: `pipelines.embedding.remote.Books`.
+
+    `agreed` is that method. `problems` returns this thread's connection.
+    """
+
+    def __init__(
+        self,
+        agreed: Callable[[Vectors], Vectors],
+        uses: Callable[[], EndpointUses],
+        problems: Callable[[], Problems],
+        limit: float,
+    ) -> None:
+        super().__init__(uses, limit)
+        self.agreed = agreed
+        self._problems = problems
 
     def said(self, endpoint: str, problem: str | None) -> None:
         """Report why an endpoint is not used, or withdraw that."""

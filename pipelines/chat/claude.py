@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,10 @@ class Claude:
 
     async def stream(self, asked: ModelRequest) -> AsyncGenerator[Event, None]:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError."""
-        answer = _ClaudeAnswer(self.name, _passages_of(asked.messages))
+        # The API numbers them in this order.
+        answer = _ClaudeAnswer(
+            self.name, [one for message in asked.messages for one in message.every_passage]
+        )
         try:
             async with await self._client.messages.create(**self._request(asked), stream=True) as events:
                 async for event in events:
@@ -95,15 +98,6 @@ class Claude:
         if "haiku" in self.name:
             request["thinking"] = {"type": "disabled"}
         return request
-
-
-def _passages_of(messages: Sequence[Message]) -> list[CitablePassage]:
-    """Return the passages in the order in which the API numbers them."""
-    return [
-        passage
-        for message in messages
-        for passage in (*message.passages, *(p for result in message.results for p in result.passages))
-    ]
 
 
 def _message(one: Message) -> dict[str, Any]:

@@ -62,6 +62,11 @@ class Message:
     results: tuple[ToolResult, ...] = ()
     own: Any = None
 
+    @property
+    def every_passage(self) -> list[CitablePassage]:
+        """The passages beside its text, then those of its results: as they are sent."""
+        return [*self.passages, *(passage for result in self.results for passage in result.passages)]
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
@@ -145,6 +150,9 @@ CHARACTERS_PER_TOKEN = 4
 
 def characters_of(message: Message) -> int:
     """Return how many characters of a message are sent, without its pictures."""
-    passages = (*message.passages, *(p for one in message.results for p in one.passages))
-    texts = [message.text, *(one.text for one in passages), *(one.text for one in message.results)]
+    texts = [
+        message.text,
+        *(one.text for one in message.every_passage),
+        *(one.text for one in message.results),
+    ]
     return sum(map(len, texts))

@@ -284,7 +284,7 @@ class Answering:
             self._say(ErrorLine(message=wrong))
 
     async def _called(self, call: ToolCall, found: ContextAnswer) -> ToolResult:
-        """Call a tool, and return its result; beyond the limit the model is told to answer."""
+        """Call a tool, and return its result; beyond the limit the result says that the model has to answer."""
         self._calls += 1
         if self._calls > MOST_CALLS:
             self._limit(f"an answer may call {MOST_CALLS} tools")

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from pipelines.chat.models import ChatModel
 from pipelines.errors import ChatModelError
-from pipelines.model import EndpointUse, now_iso
+from pipelines.model import EndpointUse
 from pipelines.state.chats import Asking, Chats, StoredChat, StoredTurn
 from pipelines.state.endpoints import EndpointUses
 from service.schemas.chat import (
@@ -37,7 +37,7 @@ from service.usecases.changes import write_note
 from service.usecases.chat.answer import Answering, ChatSpending, PastTurn
 from service.usecases.chat.tools import ORIGIN, SAVED_IN, filters_of, passage_of
 from service.usecases.search import View
-from workers.endpoints import chat_model, require_chat
+from workers.endpoints import EndpointSpending, chat_model, require_chat
 
 _MOST_LISTED = 200
 _LONGEST_TITLE = 80
@@ -49,13 +49,15 @@ _PINS = TypeAdapter(list[Pin])
 
 
 class Conversations:
-    """The conversations with a vault. Only the owner has them; a model that is not local is told no private note."""
+    """The conversations with a vault. Only the owner has them; no private note reaches a model that is not local."""
 
     def __init__(self, view: View) -> None:
         self._resources = view.resources
         self._settings = view.resources.settings.chat
         self._audience = Audience(view.resources)
         self._view = view.seen_by(OWNER if self._is_local else self._audience)
+        uses = partial(view.resources.stores.of, EndpointUses)
+        self._spending = EndpointSpending(uses, view.resources.settings.endpoints_usd_a_day)
         self._model: ChatModel | None = None
         self._loading = threading.Lock()
 
@@ -138,7 +140,7 @@ class Conversations:
         return frozenset().union(*(self._audience.hidden(one.slug) for one in self._resources.domains()))
 
     def _keep(self, asking: Asking, has_private: bool, answering: Answering, done: DoneLine) -> None:  # noqa: FBT001
-        """Store an answer; what a local model was told of private notes or files makes it private."""
+        """Store an answer; it is private if a local model read private notes or files for it."""
         is_private = has_private
         if self._is_local:
             is_private |= bool(answering.asked.files) or not self._hidden().isdisjoint(answering.toolbox.seen)
@@ -159,14 +161,15 @@ class Conversations:
 
     def _require_budget(self) -> None:
         limit = self._resources.settings.endpoints_usd_a_day
-        if self._resources.stores.of(EndpointUses).dollars(now_iso()[:10]) >= limit:
+        if not self._spending.may_spend():
             raise ChatModelError(
-                f"today's limit of {limit:g} dollars is reached; ask tomorrow, or raise `usd_a_day`"
+                f"today's limit of {limit:g} dollars is reached, or what was spent cannot be read;"
+                " ask tomorrow, or raise `usd_a_day`"
             )
 
     def _record(self, tokens: int, dollars: float, failed: bool) -> None:  # noqa: FBT001
         use = EndpointUse(f"chat: {self.model_name}", 1, int(failed), 0, tokens, dollars)
-        self._resources.stores.of(EndpointUses).add(now_iso()[:10], use)
+        self._spending.used(use)
 
     # What is kept
 
