@@ -380,11 +380,16 @@ class PostgresConnection:
         with self.errors():
             return self.execute(statement, bindings).fetchone()
 
-    def make_schema(self, tables: str) -> None:
-        """Create the schema with its functions and these tables (inside the caller's transaction)."""
+    def make_schema(self, steps: Iterable[str]) -> None:
+        """Create the schema with its functions, and run these steps (inside the caller's transaction)."""
         with self._taken() as con:
             con.execute(names.SQL("CREATE SCHEMA {}").format(names.Identifier(self.schema)))
-            psycopg.Cursor(con).execute(cast("Any", _FUNCTIONS + tables))
+        self.script("".join([_FUNCTIONS, *steps]))
+
+    def script(self, statements: str) -> None:
+        """Run statements in PostgreSQL's own words."""
+        with self._taken() as con:
+            psycopg.Cursor(con).execute(cast("Any", statements))
 
     def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
         """Run statements in which `{name}` is a schema's quoted name or a quoted text.

@@ -289,25 +289,30 @@ Steps = Mapping[int, str]
 
 
 @cache
-def steps_of(package: str) -> Steps:
-    """Return the numbered steps in a package's folder `migrations` (`NNNN_what.sql`), in order."""
+def steps_of(package: str, folder: str = "migrations") -> Steps:
+    """Return the numbered steps in a package's folder (`NNNN_what.sql`), in order.
+
+    Those for PostgreSQL, in `postgres_migrations`, begin later, and have the same numbers from there on.
+    """
     found = {
-        file.name: file.read_text(encoding="utf-8")
-        for file in files(package).joinpath("migrations").iterdir()
+        file.name: file.read_text(encoding="utf-8") for file in files(package).joinpath(folder).iterdir()
     }
     steps = {int(name.partition("_")[0]): found[name] for name in sorted(found)}
     if len(steps) < len(found):
-        raise ValueError(f"two steps in {package}/migrations have the same number")
+        raise ValueError(f"two steps in {package}/{folder} have the same number")
     return steps
 
 
-def migrate(con: apsw.Connection, steps: Steps, version_of: Callable[[apsw.Connection], int]) -> None:
-    """Run the steps that a database lacks, in one transaction. Raises StorageUnavailableError, CacheCorruptError."""
+def migrate(con: Connection, steps: Steps, version_of: Callable[[Connection], int]) -> None:
+    """Run the steps that a database lacks, in one transaction. Raises StorageUnavailableError, CacheError."""
     if version_of(con) < max(steps):
         with transaction(con):
             for number, sql in steps.items():
                 if version_of(con) < number:  # another process may have run it meanwhile
-                    con.execute(sql)
+                    if isinstance(con, apsw.Connection):
+                        con.execute(sql)
+                    else:
+                        con.script(sql)
 
 
 def bound_journal(con: apsw.Connection) -> None:

@@ -13,7 +13,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,14 @@ from pipelines.cache.graph import SqlGraph
 from pipelines.cache.leases import TAKABLE
 from pipelines.cache.notes import SqliteNotes
 from pipelines.cache.passages import SqlPassages
-from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, mend_schema, read_meta
+from pipelines.cache.schema import SET_META, CacheMeta, build, check_model, mend_schema, read_meta, version_of
 from pipelines.cache.search import SqliteSearch
 from pipelines.errors import ModelMismatchError, StaleWorkError
 from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
-from pipelines.sqlite import first, one, select, snapshot, transaction
+from pipelines.sqlite import first, migrate, one, select, snapshot, steps_of, transaction
 
+_STEPS = "postgres_migrations"
 # The keys in a copy's `vault_meta` of what it is a copy of, and of the last number that it has taken in.
 _COPY_OF, _COPIED = "copy_of", "copied"
 _AT_ONCE = 500
@@ -309,8 +309,15 @@ def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def make_tables(con: PostgresConnection, meta: CacheMeta) -> None:
     """Create the schema of a new cache (inside the caller's transaction)."""
-    con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+    con.make_schema(steps_of(__package__, _STEPS).values())
     build(con, meta)
+
+
+def _current(con: PostgresConnection) -> CacheMeta:
+    """Return what a cache was built with, and bring its tables to this version. Raises CacheError."""
+    meta = read_meta(con, Path(con.schema))
+    migrate(con, steps_of(__package__, _STEPS), version_of)
+    return meta
 
 
 class PostgresCache(CacheTables):
@@ -351,7 +358,7 @@ class PostgresCache(CacheTables):
         with con.errors(), con.transaction():
             if not con.has_schema():
                 make_tables(con, meta)
-        found = read_meta(con, Path(schema))
+        found = _current(con)
         check_model(found, meta.model, meta.dimension, Path(schema))
         cache = cls(con, Copy(con, path, found), found, clock or con.clock())
         if found.pipeline != meta.pipeline:
@@ -364,7 +371,7 @@ class PostgresCache(CacheTables):
         con = PostgresConnection(address, schema)
         if not con.has_schema():
             raise missing(schema)
-        meta = read_meta(con, Path(schema))
+        meta = _current(con)
         return cls(con, Copy(con, path, meta), meta, con.clock())
 
     def close(self) -> None:

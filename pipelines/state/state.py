@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -18,7 +17,18 @@ from pydantic import TypeAdapter, ValidationError
 from pipelines.errors import StateError
 from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
 from pipelines.model import Place, PostgresPlace, VectorIndex, folder_of
-from pipelines.sqlite import BUSY_MS, Connection, connect, first, migrate, one, select, steps_of, transaction
+from pipelines.sqlite import (
+    BUSY_MS,
+    Connection,
+    Steps,
+    connect,
+    first,
+    migrate,
+    one,
+    select,
+    steps_of,
+    transaction,
+)
 
 # The file `state.db`: every connection to it is opened here, with all of its tables created.
 
@@ -88,29 +98,25 @@ def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
+    steps = steps_of(__package__, "postgres_migrations")
     if not con.has_schema():
         with con.errors(), con.transaction():
             if not con.has_schema():  # another host may have made it meanwhile
-                con.make_schema(files(__package__).joinpath("postgres.sql").read_text(encoding="utf-8"))
+                con.make_schema(steps.values())
                 con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
                 if record is not None:
                     write_record(con, record)
+    _require_known(con, steps, "run that version on this host, too")
+    migrate(con, steps, version_of)
     return con
 
 
 def _open_file(folder: Path, record: str | None) -> apsw.Connection:
     con = connect(folder / STATE_FILE)
     steps = steps_of(__package__)
-    version = version_of(con)
-    if version > max(steps):
-        con.close()
-        raise StateError(
-            f"{folder / STATE_FILE} was made by a later version of Everindex (schema {version}; this one knows "
-            f"{max(steps)}); run that version, or give this one another folder with `--state`"
-        )
-    if version < max(
-        steps
-    ):  # only read a file that has it all: a process that holds its lock delays no reader
+    _require_known(con, steps, "run that version, or give this one another folder with `--state`")
+    # A file that has it all is only read: a process that holds its lock delays no reader.
+    if version_of(con) < max(steps):
         with transaction(con):
             present = {name for (name,) in select(con, "SELECT name FROM sqlite_schema")}
             migrate(con, steps, version_of)
@@ -123,9 +129,21 @@ def _open_file(folder: Path, record: str | None) -> apsw.Connection:
     return con
 
 
-def version_of(con: apsw.Connection) -> int:
-    """Return the number of the last step that made a `state.db`. Raises CacheError."""
-    return int(one(con, "PRAGMA user_version")[0])
+def version_of(con: Connection) -> int:
+    """Return the number of the last step that made a state. Raises CacheError."""
+    if isinstance(con, apsw.Connection):
+        return int(one(con, "PRAGMA user_version")[0])
+    return int(one(con, "SELECT value FROM state_meta WHERE key = 'schema_version'")[0])
+
+
+def _require_known(con: Connection, steps: Steps, todo: str) -> None:
+    """Close a state that a later version made. Raises StateError."""
+    if (version := version_of(con)) > max(steps):
+        name = con.filename
+        con.close()
+        raise StateError(
+            f"{name} was made by a later version of Everindex (schema {version}; this one knows {max(steps)}); {todo}"
+        )
 
 
 # The facts that processes tell each other through `state.db`: each subject and the type of its value.

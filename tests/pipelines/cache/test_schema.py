@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 
 from pipelines.cache.cache import SqliteCache
+from pipelines.cache.postgres import PostgresCache
 from pipelines.cache.schema import CacheMeta, steps_for, version_of
 from pipelines.errors import CacheError, StateError
 from pipelines.maintenance.databases import foreign_in_cache
-from pipelines.sqlite import connect
-from pipelines.state.state import STATE_FILE, State
+from pipelines.model import PostgresPlace
+from pipelines.sqlite import connect, select, steps_of
+from pipelines.state.state import STATE_FILE, State, open_state
 
 CHUNK = "'{path}', {position}, '', '[]', 'text', 'hash', 0, 4, 1, 1, 0"
 NODE = "'{path}', '{path}', '{{}}', '[]', '[]', NULL, NULL, '2020-02-02', '2026-01-01', 0, '[]'"
@@ -98,3 +102,55 @@ def test_a_state_file_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
     with pytest.raises(StateError, match=r"a later version .*99.*--state"):
         State(tmp_path)
     assert (tmp_path / STATE_FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("package", ["pipelines.cache", "pipelines.state"])
+def test_both_stores_are_brought_to_the_same_version(package):
+    assert max(steps_of(package)) == max(steps_of(package, "postgres_migrations"))
+
+
+@pytest.fixture
+def stepped(monkeypatch):
+    """Give a module one more step for PostgreSQL within a context, as a later version has."""
+
+    @contextmanager
+    def with_step(module: str, sql: str) -> Iterator[None]:
+        with monkeypatch.context() as later:
+            later.setattr(f"{module}.steps_of", lambda *folder: {**steps_of(*folder), 99: sql})
+            yield
+
+    return with_step
+
+
+@pytest.mark.slow
+def test_a_state_in_postgresql_gets_the_steps_that_it_lacks_and_an_earlier_version_refuses_it(
+    postgres, tmp_path, stepped
+):
+    place = PostgresPlace(tmp_path, postgres.address, secrets.token_hex(8))
+    open_state(place).close()
+    step = "UPDATE state_meta SET value = '99' WHERE key = 'schema_version'; ALTER TABLE chat ADD added TEXT"
+    for _ in range(2):
+        with stepped("pipelines.state.state", step), closing(open_state(place)) as con:
+            assert select(con, "SELECT added FROM chat") == []
+    with pytest.raises(StateError, match=r"a later version .*99.*on this host"):
+        open_state(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [False, True])
+def test_a_cache_in_postgresql_gets_the_steps_that_it_lacks_and_an_earlier_version_refuses_it(
+    postgres, tmp_path, stepped, write
+):
+    schema, copy, meta = secrets.token_hex(8), tmp_path / "copy.db", CacheMeta("tiny", 4, "p")
+
+    def opened() -> PostgresCache:
+        if write:
+            return PostgresCache.create(postgres.address, schema, copy, meta)
+        return PostgresCache.open(postgres.address, schema, copy)
+
+    PostgresCache.create(postgres.address, schema, copy, meta).close()
+    step = "UPDATE vault_meta SET value = '99' WHERE key = 'schema_version'; ALTER TABLE vault_node ADD added TEXT"
+    with stepped("pipelines.cache.postgres", step), closing(opened()) as cache:
+        assert select(cache.con, "SELECT added FROM vault_node") == []
+    with pytest.raises(CacheError, match=r"a later version .*99.*index --rebuild"):
+        opened()
