@@ -206,6 +206,9 @@ class ChatSettings(BaseModel):
         allow_inf_nan=False,
         description=f"that server's highest price; default: 0 without a key, else {_DEAREST_CHAT_USD:g}",
     )
+    expand: bool = Field(
+        default=False, description="it adds words to a question of one or two, before the notes are searched"
+    )
 
     @field_validator("url")
     @classmethod

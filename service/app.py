@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from importlib.metadata import version
@@ -43,7 +43,6 @@ from service.http.server import STOPPING, serve
 from service.mcp.endpoint import PATH, Endpoint
 from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
-from service.usecases.chat.conversations import Conversations
 from service.usecases.memory import keep_tables
 from service.usecases.operations import Operations
 from service.usecases.search import View
@@ -105,7 +104,6 @@ def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
     view = View(resources)
     answerers = Answerers(view)
     view.spread = answerers.answer
-    chats = Conversations(view)
     place = resources.place
     sessions = Sessions(read_token(place.state), place.state, place.identity.vault_id, port)
 
@@ -125,8 +123,8 @@ def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
                 stopping.set()
                 answerers.close()
                 resources.embedders.close()
-                await agents.close()
-                await chats.close()
+                for close in closing_last:
+                    await close()
 
     app = FastAPI(
         title="Everindex",
@@ -137,14 +135,15 @@ def _app_of(resources: Resources, port: int, names: Sequence[str]) -> Guard:
         redoc_url=None,
     )
     app.state.is_local = not names
-    agents = _add_routes(app, view, sessions, chats)
+    closing_last = _add_routes(app, view, sessions)
     add_problems(app)
     describe(app)
     app.add_middleware(Limits)
     return Guard(app, sessions=sessions, port=port, names=names)
 
 
-def _add_routes(app: FastAPI, view: View, sessions: Sessions, chats: Conversations) -> Endpoint:
+def _add_routes(app: FastAPI, view: View, sessions: Sessions) -> list[Callable[[], Awaitable[None]]]:
+    """Add all routes, and return what closes the connections that they keep."""
     resources = view.resources
     templates = make_templates(resources.root)
     add_pages(app, view, sessions, templates)
@@ -164,11 +163,11 @@ def _add_routes(app: FastAPI, view: View, sessions: Sessions, chats: Conversatio
     add_browsing(app, view, templates)
     add_search(app, view, queue)
     add_requests(app, view, operations.tasks)
-    add_chat(app, chats)
+    chats = add_chat(app, view)
     add_chat_page(app, templates, chats)
     agents = Endpoint(partial(_server_for_agents, view), STOPPING)
     app.router.routes.append(Route(PATH, agents, include_in_schema=False))
-    return agents
+    return [agents.close, chats.close]
 
 
 def _server_for_agents(view: View) -> Server[Any]:

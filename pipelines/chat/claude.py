@@ -17,6 +17,7 @@ from pipelines.chat.models import (
     SaidPart,
     ThoughtPart,
     ToolCall,
+    chat_errors,
     readable,
 )
 from pipelines.claude import API, cost_of, dollars_of, encodable, refusal_of
@@ -56,22 +57,14 @@ class Claude:
         answer = _ClaudeAnswer(
             self.name, [one for message in asked.messages for one in message.every_passage]
         )
-        try:
-            async with await self._client.messages.create(**self._request(asked), stream=True) as events:
-                async for event in events:
-                    for piece in answer.take(event):
-                        yield piece
-        except self._errors.APIStatusError as error:
-            raise ChatModelError(refusal_of(error, self.name, self._key).message) from None
-        except self._lost as error:
-            raise ChatModelError(
-                f"no complete answer came from {self.name} ({type(error).__name__}); check the connection"
-            ) from None
-        # The client validates nothing: any part of an answer may be missing or of another type.
-        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-            raise ChatModelError(
-                f"the answer of {self.name} is unreadable ({type(error).__name__}); ask again"
-            ) from None
+        with chat_errors(self.name, self._lost):
+            try:
+                async with await self._client.messages.create(**self._request(asked), stream=True) as events:
+                    async for event in events:
+                        for piece in answer.take(event):
+                            yield piece
+            except self._errors.APIStatusError as error:
+                raise ChatModelError(refusal_of(error, self.name, self._key).message) from None
         yield answer.ended()
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pipelines.claude import encodable
+from pipelines.errors import ChatModelError
 
 
 class CitablePassage(NamedTuple):
@@ -129,6 +131,22 @@ class ChatModel(Protocol):
 
     async def close(self) -> None:
         """Close its connections."""
+
+
+@contextmanager
+def chat_errors(model: str, lost: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Raise ChatModelError for an answer that cannot be read, and for the errors `lost` of a client's connection."""
+    try:
+        yield
+    except lost as error:
+        raise ChatModelError(
+            f"no complete answer came from {model} ({type(error).__name__}); check that it can be reached"
+        ) from None
+    # The clients validate nothing: any part of an answer may be missing or of another type.
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise ChatModelError(
+            f"the answer of {model} is unreadable ({type(error).__name__}); ask again"
+        ) from None
 
 
 def readable(arguments: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pipelines.chat.models import (
     SaidPart,
     ThoughtPart,
     ToolCall,
+    chat_errors,
     readable,
 )
 from pipelines.claude import encodable
@@ -85,22 +86,14 @@ class OpenAIModel:
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
         answer = _OpenAIAnswer(self.name, self._price)
         request = self._request(asked)
-        try:
-            async with await self._client.chat.completions.create(**request, stream=True) as chunks:
-                async for chunk in chunks:
-                    for piece in answer.take(chunk):
-                        yield piece
-        except self._errors.APIStatusError as error:
-            raise self._refused(error, with_tools=bool(asked.tools)) from None
-        except self._lost as error:
-            raise ChatModelError(
-                f"no complete answer came from {self.name} ({type(error).__name__}); check that its server runs"
-            ) from None
-        # The client validates nothing: any part of an answer may be missing or of another type.
-        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-            raise ChatModelError(
-                f"the answer of {self.name} is unreadable ({type(error).__name__}); ask again"
-            ) from None
+        with chat_errors(self.name, self._lost):
+            try:
+                async with await self._client.chat.completions.create(**request, stream=True) as chunks:
+                    async for chunk in chunks:
+                        for piece in answer.take(chunk):
+                            yield piece
+            except self._errors.APIStatusError as error:
+                raise self._refused(error, with_tools=bool(asked.tools)) from None
         yield answer.ended(sum(len(str(one)) for one in request["messages"]))
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Mapping
@@ -230,10 +231,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from service.usecases.explain import AskAnew, Judged
+    from service.usecases.search import View
     from workers.resources import Resources
 
 
 _MOST_NAMED = 5
+_EXPAND = "chat.expand=true"
 
 
 @app.command("eval")
@@ -250,7 +253,8 @@ _MOST_NAMED = 5
     multiple=True,
     metavar="SETTING=VALUE",
     help="Measure what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated)."
-    " embedding=FOLDER, or a model's name, indexes the vault with that model first.",
+    " embedding=FOLDER, or a model's name, indexes the vault with that model first; chat.expand=true has the model of"
+    " conversations add words to questions of one or two.",
 )
 @json_option
 def evaluate(
@@ -270,11 +274,13 @@ def evaluate(
     missing = not_indexed(view, judged)
     named = {one: [part.strip() for part in one.split("=", 1)] for one in settings}
     models = {one: parts[1] for one, parts in named.items() if parts[0] == "embedding" and parts[1:] > [""]}
-    plain = [one for one in settings if one not in models]
+    plain = [one for one in settings if one not in models and one != _EXPAND]
     for one in plain:
         with_setting(view.resources.registry(), one)  # a wrong one is refused before an index is made
     with ExitStack() as kept:
-        others = _indexed(models, view.resources, kept)
+        others = {one: (asks, judged) for one, asks in _indexed(models, view.resources, kept).items()}
+        if _EXPAND in settings:
+            others[_EXPAND] = (lambda: view_of(given), _expanded(view, judged))
         with err.status(f"Asking {counted(len(judged), 'question')} ..."):
             if layers or settings:
                 answer = asdict(compare(lambda: view_of(given), judged, layers, plain, others))
@@ -305,6 +311,20 @@ def _indexed(models: Mapping[str, str], resources: Resources, kept: ExitStack) -
         with IndexProgress(err) as bar:
             others[setting] = kept.enter_context(indexed_with(resources, model, tell, bar.show))
     return others
+
+
+def _expanded(view: View, judged: Judged) -> Judged:
+    """Return the questions as `chat.expand` has them searched. Raises ChatOffError, ChatModelError."""
+    from service.usecases.chat.conversations import Conversations  # noqa: PLC0415
+
+    async def ask() -> Judged:
+        chats = Conversations(view)
+        try:
+            return {name: (await chats.expanded(typed), grades) for name, (typed, grades) in judged.items()}
+        finally:
+            await chats.close()
+
+    return asyncio.run(ask())
 
 
 def _layers(given: str | None) -> list[str]:

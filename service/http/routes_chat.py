@@ -20,6 +20,7 @@ from service.schemas.chat import (
 )
 from service.usecases.chat.answer import Answering
 from service.usecases.chat.conversations import Conversations
+from service.usecases.search import View
 
 
 class _Lines(StreamingResponse):
@@ -44,8 +45,9 @@ class _Lines(StreamingResponse):
                 await self._lines.aclose()
 
 
-def add_chat(app: FastAPI, chats: Conversations) -> None:
-    """Add the routes."""
+def add_chat(app: FastAPI, view: View) -> Conversations:
+    """Add the routes, and return the conversations, which the caller closes."""
+    chats = Conversations(view)
 
     @app.post(
         "/chat",
@@ -81,3 +83,5 @@ def add_chat(app: FastAPI, chats: Conversations) -> None:
     def save(chat: ChatId) -> SavedChat:
         """Write a conversation into the vault as a note in the folder `Chats`, or write its note again."""
         return chats.save(chat)
+
+    return chats

@@ -199,11 +199,12 @@ def compare(
     judged: Judged,
     layers: Sequence[str],
     settings: Sequence[str],
-    others: Mapping[str, AskAnew] = MappingProxyType({}),
+    others: Mapping[str, tuple[AskAnew, Judged]] = MappingProxyType({}),
 ) -> EvaluationReport:
     """Compare the answers with those without each layer, and with each setting, in three cold runs.
 
-    `others`: the settings that need another index, with what asks it. Raises ConfigurationError, CacheError.
+    `others`: the settings that need another index, or other words for a question, with what asks which questions.
+    Raises ConfigurationError, CacheError.
     """
     registry = ask_anew().resources.registry()
     ways = {f"without {name}": without([name]) for name in layers}
@@ -213,8 +214,8 @@ def compare(
     runs = []
     for _ in range(RUNS):
         run = measure(ask_anew(), judged, {_AS_IT_IS: as_it_is, **ways}, now)
-        for name, ask_other in others.items():
-            run |= measure(ask_other(), judged, {name: as_it_is}, now)
+        for name, (ask_other, asked) in others.items():
+            run |= measure(ask_other(), asked, {name: as_it_is}, now)
         runs.append(run)
 
     scores = [

@@ -339,7 +339,7 @@ def test_tools_errors_and_what_to_do_are_shown(page, fake):
     ]
     type_question(page)
     page.get_by_text("search: compost").wait_for()
-    page.get_by_role("alert").filter(has_text="check that its server runs").wait_for()
+    page.get_by_role("alert").filter(has_text="check that it can be reached").wait_for()
     page.get_by_role("button", name="Ask again").wait_for()
     assert "It begins." in page.locator(".answer").inner_text()
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 import structlog
@@ -72,6 +73,11 @@ _CITING = {
     ' number after them, as in: It is rare: "Few moats last for ten years." [3]',
 }
 _TOOLS = "If the passages do not suffice, search with other words, or read the notes, before you answer."
+_SHORT = 2  # words
+_MOST_ADDED = 200  # characters
+_EXPAND = """\
+You are given what a person looks for in their notes. Write up to six other words that such notes may use: synonyms, \
+names, what an abbreviation stands for. Separate them by commas, and write nothing else."""
 _SCOPE = (
     "Everything has to come from this part of the notes, by the tools, whatever the question says: {pins}."
 )
@@ -111,6 +117,7 @@ class Answering:
     view: View
     model_name: str
     is_local: bool
+    expands: bool
     load: Callable[[], ChatModel]
     spending: ChatSpending
     keep: Callable[[Answering, DoneLine], None]
@@ -130,7 +137,9 @@ class Answering:
     def __post_init__(self) -> None:
         """Make the tools. Raises FilterError for a scope that cannot be read."""
         first = 1 + max((one.n for turn in self.past for one in turn.sources), default=0)
-        self.toolbox = Toolbox(self.view, self.scope, first, self._ask_alone)
+        self.toolbox = Toolbox(
+            self.view, self.scope, first, partial(self._ask_alone, _RULES.format(citing=""))
+        )
 
     async def lines(self) -> AsyncGenerator[ChatLine, None]:
         """Yield the answer's lines. Who stops reading ends the model's call; what was said until then is kept."""
@@ -197,7 +206,7 @@ class Answering:
     async def _answer(self) -> None:
         past, memory = self._remembered()
         self._say(memory)
-        found, sources = await to_thread.run_sync(self._search)
+        found, sources = await to_thread.run_sync(self._search, await self._wanted())
         files = [
             self.toolbox.add_file(one.name, one.text)
             for one in self.asked.files or ()
@@ -235,9 +244,24 @@ class Answering:
         line = MemoryLine(characters=size, most=MOST_CHARACTERS, forgotten=len(self.past) - len(kept))
         return kept, line
 
-    def _search(self) -> tuple[ContextAnswer, tuple[ChatSource, ...]]:
-        """Search for the question; for one that says little by itself, with the question before it."""
-        found, sources = self.toolbox.search(self.asked.question)
+    async def expanded(self) -> str:
+        """Return the question, which the model adds words to if it is short and that is on. Raises ChatModelError."""
+        question = self.asked.question
+        if not self.expands or len(question.split()) > _SHORT:
+            return question
+        added = await self._ask_alone(_EXPAND, question)
+        return f"{question} {' '.join(added.split())[:_MOST_ADDED]}".strip()
+
+    async def _wanted(self) -> str:
+        try:
+            return await self.expanded()
+        except ChatModelError as error:
+            self._say(ErrorLine(message=f"{error}; the question is searched as it is"))
+            return self.asked.question
+
+    def _search(self, wanted: str) -> tuple[ContextAnswer, tuple[ChatSource, ...]]:
+        """Search for what is wanted; for a question that says little by itself, with the question before it."""
+        found, sources = self.toolbox.search(wanted)
         if found.match in (None, "none") and self.past:
             again = f"{self.past[-1].question} {self.asked.question}"
             found, more = self.toolbox.search(again[:LONGEST_QUOTE])
@@ -375,11 +399,11 @@ class Answering:
         self._dollars += spent.dollars
         self.spending.record(spent.tokens_in + spent.tokens_out, spent.dollars, failed)
 
-    async def _ask_alone(self, wanted: str, passages: Sequence[CitablePassage]) -> str:
-        """Ask the model itself about passages, for a tool that needs it: without tools, so none calls another."""
+    async def _ask_alone(self, rules: str, wanted: str, passages: Sequence[CitablePassage] = ()) -> str:
+        """Ask the model itself, for what needs it before it answers: without tools, so none calls another."""
         model = await to_thread.run_sync(self.load)
         message = Message("user", wanted, passages=tuple(passages))
-        asked = ModelRequest(_RULES.format(citing=""), [message], max(1, MOST_TOKENS - self._tokens[1]))
+        asked = ModelRequest(rules, [message], max(1, MOST_TOKENS - self._tokens[1]))
         async with aclosing(self._streamed(model, asked)) as events:
             return "".join([event.text async for event in events if isinstance(event, SaidPart)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -101,18 +101,39 @@ class Conversations:
             )
             stored = chats.get(asking.chat)
         past, has_private = self._past(stored.turns[: asking.number - 1])
+        scope = _PINS.validate_python(stored.scope)
+        keep = partial(self._keep, asking, has_private)
+        return self._answering(asked, asking.chat, asking.number, scope, past, keep)
+
+    async def expanded(self, question: str) -> str:
+        """Return what is searched for a question where `expand` is on. Raises ChatOffError, ChatModelError."""
+        require_chat(self._resources.settings)
+        answering = self._answering(ChatRequest(question=question))
+        answering.expands = True
+        return await answering.expanded()
+
+    def _answering(
+        self,
+        asked: ChatRequest,
+        chat: str = "",
+        turn: int = 0,
+        scope: Sequence[Pin] = (),
+        past: Sequence[PastTurn] = (),
+        keep: Callable[[Answering, DoneLine], None] = lambda _answering, _done: None,
+    ) -> Answering:
         return Answering(
-            chat=asking.chat,
-            turn=asking.number,
+            chat=chat,
+            turn=turn,
             asked=asked,
-            scope=_PINS.validate_python(stored.scope),
+            scope=scope,
             past=past,
             view=self._view,
             model_name=self.model_name,
             is_local=self._is_local,
+            expands=bool(self._settings and self._settings.expand),
             load=self._load,
             spending=ChatSpending(self._require_budget, self._record),
-            keep=partial(self._keep, asking, has_private),
+            keep=keep,
         )
 
     def _past(self, turns: Collection[StoredTurn]) -> tuple[list[PastTurn], bool]:

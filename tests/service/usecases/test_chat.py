@@ -8,11 +8,13 @@ from contextlib import aclosing
 from itertools import pairwise
 
 import pytest
+from click.testing import CliRunner
 from markdown_it import MarkdownIt
 from pydantic import SecretStr
 
 from pipelines.errors import ChatNotFoundError, ChatOffError, FilterError
 from queue_config.settings import ChatSettings
+from service.cli.main import app
 from service.schemas.chat import AddedFile, ChatRequest, Pin
 from service.usecases.chat import answer as chat_answer
 from service.usecases.chat.conversations import Conversations, as_markdown
@@ -276,6 +278,49 @@ def test_tools_that_need_the_model_ask_it_without_tools(chats, fake):
     assert "tools" not in fake.requests[1]
     assert "tools" not in fake.requests[2]
     assert "Soil is wetter." in sent(fake, 3)
+
+
+def test_the_model_adds_words_to_a_question_of_one_or_two_where_that_is_on(open_chats, fake):
+    def first(lines):
+        return lines.of("metadata")[0].sources[0].path
+
+    chosen = local(fake, expand=True)
+    fake.replies += [Reply(Said("river,\nboat sails")), Reply(Said("Boats."))]
+    assert first(answer(open_chats(chosen), "vessel?")) == "work/Boat.md"
+    assert "vessel?" in sent(fake, 0)
+    assert "tools" not in fake.requests[0]
+    assert "river, boat sails" not in sent(fake, 1).replace("\n", " ")
+    before = len(fake.requests)
+    answer(open_chats(chosen), "Where is the vessel?")
+    answer(open_chats(local(fake)), "vessel?")
+    assert len(fake.requests) == before + 2
+
+
+def test_a_model_that_adds_no_words_leaves_the_question_as_it_is(open_chats, fake):
+    fake.replies += [Reply(status=500), Reply(Said("In a heap."))]
+    lines = answer(open_chats(local(fake, expand=True)), "Compost?")
+    assert "searched as it is" in lines.of("error")[0].message
+    assert (lines.of("metadata")[0].sources[0].path, lines.done.ended) == ("Compost.md", "complete")
+
+
+def test_what_added_words_are_worth_is_measured(fake, settings, vault):
+    (vault / "_queries.yaml").write_text("vessel: work/Boat.md\nwhat rots in a heap: Compost.md\n")
+    chat = {"model": LOCAL, "url": f"{fake.url}/v1", "key": KEY, "local": True}
+    place = ["--vault", str(vault), "--state", str(settings.state)]
+
+    def run(**environment):
+        return CliRunner().invoke(
+            app, ["eval", "--compare", "chat.expand=true", *place, "--json"], env=environment
+        )
+
+    assert isinstance(run().exception, ChatOffError)
+    fake.by_default = lambda _: Reply(Said("boat, river"))
+    done = run(EVERINDEX_CHAT=json.dumps(chat))
+    assert done.exit_code == 0, done.output
+    (change,) = json.loads(done.stdout)["changes"]
+    assert change["verdict"]["differing"] == 1
+    assert change["verdict"]["gain"] > 0
+    assert len(fake.requests) == 1
 
 
 def test_a_model_without_tools_gets_one_search_and_its_passages(open_chats):

@@ -181,7 +181,9 @@ BY_MEANING = {**JUDGED, "sleep": ("sleep and dream", {"Bread.md": 1})}
 def compared(resources, model, told=None):
     tell = (lambda _: None) if told is None else told.append
     with indexed_with(resources, model, tell, lambda *_: None) as ask:
-        (change,) = compare(lambda: asked(resources), BY_MEANING, [], [], {"other": ask}).changes
+        (change,) = compare(
+            lambda: asked(resources), BY_MEANING, [], [], {"other": (ask, BY_MEANING)}
+        ).changes
     return change
 
 
