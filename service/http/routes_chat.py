@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from anyio import CancelScope
 from fastapi import FastAPI
+from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -23,18 +24,21 @@ from service.usecases.chat.conversations import Conversations
 from service.usecases.search import View
 
 
-class _Lines(StreamingResponse):
+class AnswerLines(StreamingResponse):
     """An answer, line by line; a reader that goes away ends the model's answer, too."""
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(
+        self, answering: Answering, write: Callable[[ChatLine], str] = BaseModel.model_dump_json
+    ) -> None:
         self._lines = answering.lines()
+        self._write = write
         super().__init__(self._text(), headers={"X-Accel-Buffering": "no"})
 
     async def _text(self) -> AsyncGenerator[str, None]:
         async for line in self._lines:
-            yield f"{line.model_dump_json()}\n"
+            yield f"{self._write(line)}\n"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the lines."""
@@ -52,7 +56,7 @@ def add_chat(app: FastAPI, view: View) -> Conversations:
     @app.post(
         "/chat",
         status_code=200,
-        response_class=_Lines,
+        response_class=AnswerLines,
         responses={200: {"model": ChatLine, "description": "one line after another"}},
     )
     def ask(asked: ChatRequest) -> StreamingResponse:
@@ -62,7 +66,7 @@ def add_chat(app: FastAPI, view: View) -> Conversations:
         `text` and `error` as they come; last `done`. Each quotation was checked with its note before its line is
         sent. Without a model, 409.
         """
-        return _Lines(chats.begin(asked))
+        return AnswerLines(chats.begin(asked))
 
     @app.get("/chats")
     def newest() -> ChatsAnswer:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment
 from markupsafe import Markup, escape
+from starlette.responses import StreamingResponse
 
 from service.http.auth import SCRIPTED_POLICY
+from service.http.routes_chat import AnswerLines
 from service.schemas.chat import (
     LARGEST_PICTURE,
     LONGEST_FILES,
     MOST_FILES,
     ChatId,
+    ChatLine,
+    ChatRequest,
     ChatTurn,
     CheckedSpan,
+    MetadataLine,
     TextLine,
 )
 from service.schemas.search import LONGEST_QUERY
-from service.usecases.chat.conversations import Conversations
+from service.usecases.chat.answer import Answering
+from service.usecases.chat.conversations import Conversations, as_markdown
 
-# An answer as HTML. While it comes, static/chat.js makes the same of it, line by line.
+# An answer as HTML: as a whole, or from line to line while it comes.
 
 
 MARKS = {
@@ -49,7 +57,10 @@ _QUOTE_MARKS = "\"'“”„«»‹›「」『』‘’"
 
 def render_answer(lines: Iterable[TextLine], titles: Mapping[int, str]) -> Markup:
     """Return an answer as HTML, in which nothing of it is active. `titles` are those of the sources it may cite."""
-    return _Drawing(titles).html(lines)
+    drawing = AnswerDrawing(titles)
+    for line in lines:
+        drawing.add(line)
+    return drawing.html()
 
 
 def mark_of(kind: str, quote: str = "") -> Markup:
@@ -77,23 +88,27 @@ class _Block:
         return Markup("<{}{}>{}</{}>").format(self.name, look, Markup().join(inner), self.name)
 
 
-class _Drawing:
-    """An answer that becomes blocks, from one line of it to the next."""
+class AnswerDrawing:
+    """An answer that becomes blocks of HTML, from one line of it to the next. `titles`: as for `render_answer`."""
 
     def __init__(self, titles: Mapping[int, str]) -> None:
         self._titles = titles
         self._blocks: list[_Block] = []
         self._is_open = self._is_code = False
 
-    def html(self, lines: Iterable[TextLine]) -> Markup:
-        """Return these lines as HTML."""
-        for line in lines:
-            if line.support == "judgement":
-                self._blocks.append(_Block("p", "remark", [[escape(line.text.strip())]]))
-                self._is_open = False
-            else:
-                self._write(line)
-        return Markup().join(block.html() for block in self._blocks)
+    def add(self, line: TextLine) -> int:
+        """Add a line, and return from which block on the answer looks other than before."""
+        stay = max(0, len(self._blocks) - 1)
+        if line.support == "judgement":
+            self._blocks.append(_Block("p", "remark", [[escape(line.text.strip())]]))
+            self._is_open = False
+        else:
+            self._write(line)
+        return stay
+
+    def html(self, begin: int = 0) -> Markup:
+        """Return the HTML of the blocks from one on."""
+        return Markup().join(block.html() for block in self._blocks[begin:])
 
     def _write(self, line: TextLine) -> None:
         parts = line.text.split("\n")
@@ -207,6 +222,26 @@ def _kind(quote: CheckedSpan) -> str:
     return "verified" if quote.verified else quote.reason if quote.reason in MARKS else "unverified"
 
 
+class _Live:
+    """An answer that comes: the page shows each line in the elements in which it shows an answer that is kept."""
+
+    def __init__(self, answering: Answering, templates: Environment) -> None:
+        self._source = templates.get_template("chat-source.html").module
+        self._titles = {one.n: one.title for turn in answering.past for one in turn.sources}
+        self._drawing = AnswerDrawing(self._titles)
+
+    def line(self, line: ChatLine) -> str:
+        """Return a line as JSON, with the HTML of its sources, or of the answer from the block `keep` on."""
+        shown: dict[str, Any] = line.model_dump(mode="json")
+        if isinstance(line, MetadataLine):
+            self._titles |= {one.n: one.title for one in line.sources}
+            shown["html"] = "".join(self._source.source(one) for one in line.sources)  # type: ignore[attr-defined]
+        elif isinstance(line, TextLine):
+            shown["keep"] = self._drawing.add(line)
+            shown["html"] = self._drawing.html(shown["keep"])
+        return json.dumps(shown)
+
+
 # The page.
 
 
@@ -220,9 +255,20 @@ _LIMITS = {
 
 
 def add_chat_page(app: FastAPI, templates: Environment, chats: Conversations) -> None:
-    """Add the route."""
+    """Add the page, and what it asks for."""
     templates.globals["mark_of"] = mark_of
     templates.globals["marks"] = MARKS
+
+    @app.post("/parts/chat", include_in_schema=False)
+    def ask(asked: ChatRequest) -> StreamingResponse:
+        """Answer a question as `/chat` does, with what the page shows of it."""
+        answering = chats.begin(asked)
+        return AnswerLines(answering, _Live(answering, templates).line)
+
+    @app.get("/parts/chat/{chat}/{number}", response_class=PlainTextResponse, include_in_schema=False)
+    def copied(chat: ChatId, number: int) -> str:
+        """Return an answer as Markdown. Raises ChatNotFoundError."""
+        return as_markdown(chats.show(chat), number)
 
     @app.get("/chat", response_class=HTMLResponse, include_in_schema=False)
     def chat_page(chat: ChatId | None = None) -> HTMLResponse:

@@ -277,22 +277,25 @@ def _short(question: str) -> str:
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1].rstrip()}…"
 
 
-def as_markdown(chat: ChatAnswer) -> str:
-    """Return a conversation as Markdown: what is not verified is marked, and each source is a link with its lines."""
-    return "\n".join(_written(chat))
+def as_markdown(chat: ChatAnswer, number: int | None = None) -> str:
+    """Return a conversation as Markdown, or the answer to one question.
+
+    What is not verified is marked, and each source is a link with its lines.
+    """
+    if number is None:
+        turns = (f"## {one.question.strip()}\n\n{as_markdown(chat, one.number)}\n" for one in chat.turns)
+        return "\n".join(turns)
+    return "\n".join(line for turn in chat.turns if turn.number == number for line in _written(chat, turn))
 
 
-def _written(chat: ChatAnswer) -> Iterator[str]:
-    for turn in chat.turns:
-        yield f"## {turn.question.strip()}\n"
-        yield "".join(_marked(line) for line in turn.text).strip() + "\n"
-        cited = {n for line in turn.text for n in (*line.cited, *(span.n for span in line.quotes))}
-        known = [source for one in chat.turns for source in one.sources if source.n in cited]
-        for source in known:
-            where = f"[[{source.path}]]" if source.path else source.title
-            lines = f", lines {source.lines.first} to {source.lines.last}" if source.lines else ""
-            yield f"- [{source.n}] {where}{lines}"
-        yield ""
+def _written(chat: ChatAnswer, turn: ChatTurn) -> Iterator[str]:
+    yield "".join(_marked(line) for line in turn.text).strip() + "\n"
+    cited = {n for line in turn.text for n in (*line.cited, *(span.n for span in line.quotes))}
+    known = [source for one in chat.turns for source in one.sources if source.n in cited]
+    for source in known:
+        where = f"[[{source.path}]]" if source.path else source.title
+        lines = f", lines {source.lines.first} to {source.lines.last}" if source.lines else ""
+        yield f"- [{source.n}] {where}{lines}"
 
 
 def _marked(line: TextLine) -> str:

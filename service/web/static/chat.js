@@ -1,6 +1,6 @@
 // The page of conversations: asks, and says from what and with which files; the server draws what is kept.
 
-import { Turn, addressOf, drawn, numbersIn, unnamed } from "/static/chat-answer.js";
+import { Turn, drawn } from "/static/chat-answer.js";
 import { copyText } from "/static/clipboard.js";
 
 const $ = (selector, within = document) => within.querySelector(selector);
@@ -26,7 +26,7 @@ async function ask(question, number = null, files = []) {
   complain("");
   let trouble = "The connection ended before the answer did.";
   try {
-    const answer = await fetch("/chat", { method: "POST", headers, body, signal: answering.signal });
+    const answer = await fetch("/parts/chat", { method: "POST", headers, body, signal: answering.signal });
     if (answer.ok) await follow(turn, answer.body);
     else trouble = await reasonOf(answer);
   } catch (error) {
@@ -232,10 +232,10 @@ document.addEventListener("drop", (event) => {
 
 const address = (more = "") => `/chats/${chat()}${more}`;
 
-async function got(method) {
-  const answer = await fetch(address(), { method, headers });
+async function got(method, from = address()) {
+  const answer = await fetch(from, { method, headers });
   if (!answer.ok) throw new Error(await reasonOf(answer));
-  return answer.json();
+  return answer;
 }
 
 const actions = {
@@ -245,35 +245,19 @@ const actions = {
   },
   again: (_, number, question) => ask(question, number),
   async copy(_, number) {
-    await copyText(markdownOf((await got("GET")).turns.find((turn) => turn.number === number)));
+    await copyText(await (await got("GET", `/parts/chat/${chat()}/${number}`)).text());
     tell("Copied as Markdown");
   },
   async save() {
     const { path } = await send(address("/note"), {});
-    const link = Object.assign(document.createElement("a"), { href: addressOf(path), textContent: path });
+    const href = `/notes/${path.split("/").map(encodeURIComponent).join("/")}`;
+    const link = Object.assign(document.createElement("a"), { href, textContent: path });
     $("#saved").replaceChildren("Saved as ", link);
   },
   async remove(button) {
     if (await confirmed(button)) await got("DELETE").then(() => location.assign("/chat"));
   },
 };
-
-// Footnotes say where each source is. What is not verified says so here, too, and a picture stays text.
-function markdownOf({ text, sources }) {
-  const known = new Map(sources.map((source) => [source.n, source]));
-  const used = new Set();
-  const note = (n) => (used.add(n), `[^${n}]`);
-  const said = text.map((line) => {
-    const more = unnamed(line).map((n) => `[${n}]`).join("") + (line.support === "unverified" ? " (not verified)" : "");
-    return line.text.replace(/\s*$/, `${more}$&`);
-  }).join("");
-  const parts = said.split(/(```.*?```|`[^`]*`)/s);
-  const noted = parts.map((part, at) => (at % 2 ? part : part
-    .replace(/!(?=\[)|<(?=[a-z!/?])/gi, "\\$&")
-    .replace(/\[(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]/g, (written, numbers) => numbersIn(numbers).filter((n) => known.has(n)).map(note).join("") || written)));
-  const notes = [...used].map((n) => known.get(n)).map(({ n, path, title, lines }) => `[^${n}]: ${path ?? title}${lines ? `:${lines.first}-${lines.last}` : ""}`);
-  return [noted.join("").trim(), ...(notes.length ? ["", ...notes] : [])].join("\n");
-}
 
 document.addEventListener("click", async (event) => {
   const link = event.target.closest("a.cite");

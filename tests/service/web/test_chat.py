@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from service.schemas.chat import CheckedSpan, TextLine
-from service.web.chat import MARKS, mark_of, render_answer
+from service.web.chat import MARKS, AnswerDrawing, mark_of, render_answer
 
 TITLES = {1: "Soil", 2: 'Tea & "bread"'}
 
@@ -96,6 +96,20 @@ def test_paragraphs_lists_headings_quotations_bold_and_code_are_shown_as_such():
         '<ul><li>a</li><li>b</li></ul><ol><li value="3">c</li><li value="4">d</li></ol>'
         "<blockquote>said</blockquote><pre>- &lt;x&gt; **y**\n\n</pre><p>End</p>"
     )
+
+
+def test_an_answer_that_comes_looks_at_each_moment_as_one_that_is_kept():
+    said = "## Soil\n\nOne **two** [1]. \nThree.\n- a\n- b\n\n- c\n\n3. d\n> said\n```\n- x\n\n```\nEnd"
+    lines = [
+        line("Not in your notes.", "judgement"),
+        *(line(part) for part in said.splitlines(keepends=True)),
+    ]
+    drawing, blocks = AnswerDrawing(TITLES), []
+    for count, one in enumerate(lines, 1):
+        del blocks[(keep := drawing.add(one)) :]
+        while after := drawing.html(len(blocks)):
+            blocks.append(after.removesuffix(drawing.html(len(blocks) + 1)))
+        assert "".join(blocks) == shown(*lines[:count]), keep
 
 
 def test_a_judgement_is_a_remark():
