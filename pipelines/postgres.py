@@ -28,7 +28,10 @@ from pipelines.model import LONGEST_SCHEMA
 # A literal, a cast, a numbered or unnumbered parameter, a named one, a percent sign, which psycopg wants doubled, or
 # what only SQLite says: which index it is to use, and LIKE for letters of either case.
 _PART = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)|%|INDEXED BY \w+|NOT INDEXED|\bLIKE\b")
+# A statement that says nothing but how many rows it changed.
+_SILENT = re.compile(r"(INSERT|UPDATE|DELETE)\b(?!.*\bRETURNING\b)", re.DOTALL)
 _SECONDS = 5
+_FEW = 20  # rows that are sent with other statements; more are sent by themselves
 _DAMAGE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.DataCorrupted)
 _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
@@ -210,6 +213,7 @@ class PostgresConnection:
         self._seen: tuple[str, int] = ("", 0)
         self._pool = _pool(address, schema)
         self._own: _Raw | None = None
+        self._held: list[str] = []
 
     @property
     def filename(self) -> str:
@@ -240,6 +244,7 @@ class PostgresConnection:
                 yield con
             finally:
                 self._own = None
+                self._held.clear()  # of a transaction that failed
 
     # What `pipelines.sqlite` calls
 
@@ -251,19 +256,39 @@ class PostgresConnection:
     def execute(
         self, statement: str, bindings: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Run a statement; the cursor yields its rows. Raises psycopg.Error."""
+        """Run a statement; the cursor yields its rows. Raises psycopg.Error, also for one before it in a transaction.
+
+        In a transaction, what is only written is sent together with what is next read, or with its end: each time
+        that the server is asked takes longer than most statements.
+        """
         with self._taken() as con:
-            cursor = con.execute(translated(statement), _named(bindings))
-        self._count(cursor.rowcount)
+            cursor = psycopg.ClientCursor(con)
+            self._held.append(cursor.mogrify(translated(statement), _named(bindings)))
+            if self._own is None or not _SILENT.match(statement):
+                self._send(cursor)
         return cursor
+
+    def _send(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
+        """Send what is held; the cursor has the rows of the last statement."""
+        if self._held:
+            statements = "; ".join(self._held)
+            self._held.clear()
+            cursor.execute(cast("Any", statements))
+            self._count(cursor.rowcount)
+            while cursor.nextset():
+                self._count(cursor.rowcount)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
         """Run a statement for each of several rows of values. Raises psycopg.Error."""
         wanted = translated(statement)
         found = [_named(row) for row in rows]
-        if found:
+        if self._own is not None and len(found) <= _FEW:
+            for row in found:
+                self._held.append(psycopg.ClientCursor(self._own).mogrify(wanted, row))
+        elif found:
             # By the server's own binding, so that all travel together.
             with self._taken() as con, psycopg.Cursor(con) as cursor:
+                self._send(cursor)
                 cursor.executemany(cast("Any", wanted), found)
                 self._count(cursor.rowcount)
 
@@ -273,11 +298,17 @@ class PostgresConnection:
 
     def changes(self) -> int:
         """Return how many rows the last statement changed."""
+        self._send_rest()
         return self._changes
 
     def total_changes(self) -> int:
         """Return how many rows this connection changed."""
+        self._send_rest()
         return self._total
+
+    def _send_rest(self) -> None:
+        with self._taken() as con:
+            self._send(con.cursor())
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -312,6 +343,7 @@ class PostgresConnection:
                 [self.schema, _CHANNEL],
             )
             yield
+            self._send_rest()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -336,15 +368,14 @@ class PostgresConnection:
     def last_rows(self, statements: str, bindings: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of the last of several statements, which are sent together as one transaction."""
         with self.errors():
-            cursor = self.execute(statements, bindings)
-            while cursor.nextset():
-                pass
-            return cursor.fetchall()
+            return self.execute(statements, bindings).fetchall()
 
     def copy_in(self, statement: str, data: bytes) -> None:
         """Run a COPY that reads data of the client (inside the caller's transaction)."""
-        with self._taken() as con, con.cursor() as cursor, cursor.copy(cast("Any", statement)) as copy:
-            copy.write(data)
+        with self._taken() as con, con.cursor() as cursor:
+            self._send(cursor)
+            with cursor.copy(cast("Any", statement)) as copy:
+                copy.write(data)
 
     def make_extension(self, name: str) -> None:
         """Install an extension into the database. Raises ConfigurationError where this role cannot."""
@@ -389,6 +420,7 @@ class PostgresConnection:
     def script(self, statements: str) -> None:
         """Run statements in PostgreSQL's own words."""
         with self._taken() as con:
+            self._send(con.cursor())
             psycopg.Cursor(con).execute(cast("Any", statements))
 
     def run(self, script: str, schemas: Mapping[str, str], texts: Mapping[str, str]) -> None:
@@ -402,6 +434,7 @@ class PostgresConnection:
         }
         try:
             with self._taken() as con:
+                self._send(con.cursor())
                 psycopg.Cursor(con).execute(names.SQL(cast("Any", script)).format(**quoted))
         except psycopg.ProgrammingError as error:
             raise StateError(f"{self.filename} refuses a statement: {_said(error)}") from error

@@ -143,12 +143,11 @@ class ChunkRows:
         )
 
     def _insert(self, note: Note, chunk: Chunk, titles: str, words: lexical.ChunkWords) -> None:
-        (row_id,) = one(
-            self._con,
+        self._con.execute(
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
             " last_line, locator, path, section, text, text_hash, context, has_vector) VALUES"
             " (:position, :heading_path, :start, :end, :first_line, :last_line, :locator, :path, :section, :text,"
-            " :hash, :context, :has_vector) RETURNING id",
+            " :hash, :context, :has_vector)",
             _position(chunk)
             | {
                 "has_vector": self._without_one,
@@ -161,8 +160,8 @@ class ChunkRows:
         )
         if self._indexes:
             self._con.execute(
-                "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
-                (row_id, titles, *words),
+                "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (last_insert_rowid(), ?, ?, ?)",
+                (titles, *words),
             )
 
     def _remove(self, ids: Sequence[int]) -> None:

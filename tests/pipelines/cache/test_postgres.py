@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import threading
+from contextlib import suppress
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -248,3 +250,45 @@ def test_what_a_literal_says_is_no_parameter(text):
     assert translated(f"SELECT {literal}, ?, ?2, :name, a::text").endswith(
         ", %(p1)s, %(p2)s, %(name)s, a::text"
     )
+
+
+@pytest.fixture
+def words(postgres):
+    """A schema with a table of words."""
+    con = PostgresConnection(postgres.address, secrets.token_hex(8))
+    with con.errors(), con.transaction():
+        con.make_schema(["CREATE TABLE word (id BIGINT PRIMARY KEY, said TEXT)"])
+    return con
+
+
+def test_what_a_transaction_writes_is_there_for_what_it_reads_and_counts(words):
+    with words.errors(), words.transaction():
+        words.execute("INSERT INTO word VALUES (?, ?), (2, NULL)", (1, "100 %; -- ?"))
+        words.execute("UPDATE word SET said = said || :more", {"more": "'; DELETE FROM word; --"})
+        assert words.changes() == 2
+        words.executemany("INSERT INTO word VALUES (?, ?)", [(number, "x") for number in range(3, 6)])
+        words.executemany("INSERT INTO word VALUES (?, ?)", [(number, "y") for number in range(6, 100)])
+        words.execute("DELETE FROM word WHERE id > 5")
+        found = words.execute("SELECT id, said FROM word ORDER BY id").fetchall()
+        words.execute("DELETE FROM word WHERE id = 5")
+        assert words.total_changes() >= 2 + 2 + 3 + 94 + 94 + 1
+    assert found == [(1, "100 %; -- ?'; DELETE FROM word; --"), (2, None), (3, "x"), (4, "x"), (5, "x")]
+    assert words.execute("SELECT count(*) FROM word").fetchone() == (4,)
+
+
+@pytest.mark.parametrize("read", ["SELECT 1", ""])
+def test_a_statement_that_is_refused_undoes_its_transaction_whenever_it_is_sent(words, read):
+    with suppress(ZeroDivisionError), words.transaction():
+        words.execute("INSERT INTO word VALUES (0, 'never sent')")
+        _ = 1 / 0
+    assert words.execute("SELECT count(*) FROM word").fetchone() == (0,)
+    with pytest.raises(psycopg.errors.UniqueViolation), words.errors(), words.transaction():  # noqa: PT012 - as above
+        words.execute("INSERT INTO word VALUES (1, 'a')")
+        words.execute("INSERT INTO word VALUES (1, 'b')")
+        words.execute("INSERT INTO word VALUES (2, 'c')")
+        if read:
+            words.execute(read)
+    assert words.execute("SELECT count(*) FROM word").fetchone() == (0,)
+    with words.transaction():
+        words.execute("INSERT INTO word VALUES (3, 'd')")
+    assert words.execute("SELECT id FROM word").fetchall() == [(3,)]
