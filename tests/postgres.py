@@ -70,7 +70,13 @@ class PostgresServer:
             con.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"')
 
     def start(self) -> None:
-        options = (f"listen_addresses={self.host}", "unix_socket_directories=", "max_connections=200")
+        options = (
+            f"listen_addresses={self.host}",
+            "unix_socket_directories=",
+            "max_connections=200",
+            # Its shared memory is among its data: what it has in /dev/shm would stay there after `kill`.
+            "dynamic_shared_memory_type=mmap",
+        )
         command = [self.programs / "postgres", "-D", self.data, "-p", str(self.port)]
         for option in (*options, *self._options):
             command += ["-c", option]
