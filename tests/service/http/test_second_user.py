@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from service.runtime.client import read_token
-from tests.whole.conftest import User
+from tests.whole.conftest import User, wait_for
 
 NOBODY = 65_534
 PYTHON = next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if Path(path).exists()), None)
@@ -196,6 +196,7 @@ def slow_browser(user, place, monkeypatch):
         f'#!/bin/sh\necho "$1" >> {place}/opened\ncat "${{1#file://}}" >> {place}/shown\n'
         f"looks() {{ cat {looks} 2>/dev/null | wc -c; }}\n"
         "after=$(($(looks) + 2))\nwhile [ $(looks) -lt $after ]; do sleep .1; done\n"
+        f"touch {place}/started\n"
     )
     opener.chmod(0o755)
     monkeypatch.setitem(user.environment, "PATH", f"{folder}:{user.environment['PATH']}")
@@ -206,7 +207,8 @@ def slow_browser(user, place, monkeypatch):
 def test_he_sees_no_code_in_any_list_of_processes_while_a_browser_starts(served, place, command, monkeypatch):
     looks = slow_browser(served, place, monkeypatch)
     with acting(SNIFFER, place / "stop", looks) as listed:
-        printed = served.run(*command, *served.place)
+        printed = served.run(*command, *served.place)  # it does not wait for a browser that takes long
+        wait_for((place / "started").exists, "the browser")
     codes = set(re.findall(r"/open/([\w-]{16,})", (place / "shown").read_text() + printed))
     assert len(codes) == 2
     opened = Path((place / "opened").read_text().strip().removeprefix("file://"))
