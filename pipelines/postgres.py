@@ -102,7 +102,7 @@ def _connected(address: str) -> _Raw:
 
 
 class _Pool:
-    """The connections to one schema that nobody uses at this moment. Threads share it."""
+    """The connections to one schema that no thread uses at this moment. Threads share it."""
 
     def __init__(self, address: str, schema: str) -> None:
         self._address = address
@@ -280,16 +280,15 @@ class PostgresConnection:
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
         """Run a statement for each of several rows of values. Raises psycopg.Error."""
-        wanted = translated(statement)
-        found = [_named(row) for row in rows]
+        found = list(rows)
         if self._own is not None and len(found) <= _FEW:
             for row in found:
-                self._held.append(psycopg.ClientCursor(self._own).mogrify(wanted, row))
+                self.execute(statement, row)
         elif found:
             # By the server's own binding, so that all travel together.
             with self._taken() as con, psycopg.Cursor(con) as cursor:
                 self._send(cursor)
-                cursor.executemany(cast("Any", wanted), found)
+                cursor.executemany(cast("Any", translated(statement)), [_named(row) for row in found])
                 self._count(cursor.rowcount)
 
     def _count(self, rows: int) -> None:
@@ -307,8 +306,8 @@ class PostgresConnection:
         return self._total
 
     def _send_rest(self) -> None:
-        with self._taken() as con:
-            self._send(con.cursor())
+        if self._own is not None:
+            self._send(self._own.cursor())
 
     @contextmanager
     def errors(self) -> Iterator[None]:

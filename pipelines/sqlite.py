@@ -287,13 +287,13 @@ def data_version(con: Connection) -> int:
 Steps = Mapping[int, str]
 """The SQL that makes a database's schema, by number; each step ends by recording its number in the database."""
 
+POSTGRES_STEPS = "postgres_migrations"
+"""The folder of the steps for PostgreSQL: they begin later than SQLite's, and have the same numbers from there on."""
+
 
 @cache
 def steps_of(package: str, folder: str = "migrations") -> Steps:
-    """Return the numbered steps in a package's folder (`NNNN_what.sql`), in order.
-
-    Those for PostgreSQL, in `postgres_migrations`, begin later, and have the same numbers from there on.
-    """
+    """Return the numbered steps in a package's folder (`NNNN_what.sql`), in order."""
     found = {
         file.name: file.read_text(encoding="utf-8") for file in files(package).joinpath(folder).iterdir()
     }

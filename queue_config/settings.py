@@ -207,7 +207,7 @@ class ChatSettings(BaseModel):
         description=f"that server's highest price; default: 0 without a key, else {_DEAREST_CHAT_USD:g}",
     )
     expand: bool = Field(
-        default=False, description="it adds words to a question of one or two, before the notes are searched"
+        default=False, description="it adds to a question of one or two words, before the notes are searched"
     )
 
     @field_validator("url")

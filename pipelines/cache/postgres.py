@@ -27,9 +27,8 @@ from pipelines.cache.search import SqliteSearch
 from pipelines.errors import ModelMismatchError, StaleWorkError
 from pipelines.model import FileContent, FoundFile, LeasedRow
 from pipelines.postgres import PostgresConnection, missing
-from pipelines.sqlite import first, migrate, one, select, snapshot, steps_of, transaction
+from pipelines.sqlite import POSTGRES_STEPS, first, migrate, one, select, snapshot, steps_of, transaction
 
-_STEPS = "postgres_migrations"
 # The keys in a copy's `vault_meta` of what it is a copy of, and of the last number that it has taken in.
 _COPY_OF, _COPIED = "copy_of", "copied"
 _AT_ONCE = 500
@@ -309,14 +308,14 @@ def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def make_tables(con: PostgresConnection, meta: CacheMeta) -> None:
     """Create the schema of a new cache (inside the caller's transaction)."""
-    con.make_schema(steps_of(__package__, _STEPS).values())
+    con.make_schema(steps_of(__package__, POSTGRES_STEPS).values())
     build(con, meta)
 
 
 def _current(con: PostgresConnection) -> CacheMeta:
     """Return what a cache was built with, and bring its tables to this version. Raises CacheError."""
     meta = read_meta(con, Path(con.schema))
-    migrate(con, steps_of(__package__, _STEPS), version_of)
+    migrate(con, steps_of(__package__, POSTGRES_STEPS), version_of)
     return meta
 
 

@@ -68,7 +68,7 @@ class Claude:
         yield answer.ended()
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:
-        """Return what so many tokens cost."""
+        """Return the cost of these tokens in US dollars."""
         return dollars_of(self.name, tokens_in, tokens_out)
 
     async def close(self) -> None:

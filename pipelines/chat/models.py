@@ -1,4 +1,4 @@
-"""What a conversation asks of a language model, and what comes back, whoever runs it."""
+"""What a conversation asks of a language model, and what comes back, whichever provider runs it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Picture(NamedTuple):
 
 
 class ToolSpec(NamedTuple):
-    """A tool as the model is told of it; `schema` is the JSON schema of its arguments."""
+    """A tool as it is described to the model; `schema` is the JSON schema of its arguments."""
 
     name: str
     description: str
@@ -127,7 +127,7 @@ class ChatModel(Protocol):
         """Yield the answer piece by piece, with `Ended` at the end. Raises ChatModelError, ToolsRefusedError."""
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:
-        """Return what so many tokens cost, for an answer that ended before its own count."""
+        """Return the cost of these tokens in US dollars, for an answer that ended before its own count."""
 
     async def close(self) -> None:
         """Close its connections."""
@@ -163,7 +163,7 @@ def readable(arguments: str) -> dict[str, Any]:
 
 
 CHARACTERS_PER_TOKEN = 4
-"""About how many characters a token has, where nobody counts them."""
+"""About how many characters a token has, where the server does not count them."""
 
 
 def characters_of(message: Message) -> int:

@@ -97,7 +97,7 @@ class OpenAIModel:
         yield answer.ended(sum(len(str(one)) for one in request["messages"]))
 
     def dollars(self, tokens_in: int, tokens_out: int) -> float:
-        """Return what so many tokens cost."""
+        """Return the cost of these tokens in US dollars."""
         return (tokens_in + tokens_out) * self._price / 1e6
 
     async def close(self) -> None:

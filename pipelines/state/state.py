@@ -19,6 +19,7 @@ from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
 from pipelines.model import Place, PostgresPlace, VectorIndex, folder_of
 from pipelines.sqlite import (
     BUSY_MS,
+    POSTGRES_STEPS,
     Connection,
     Steps,
     connect,
@@ -98,7 +99,7 @@ def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
     from pipelines.postgres import PostgresConnection  # noqa: PLC0415 - its library is not always installed
 
     con = PostgresConnection(place.address, place.schema("state"))
-    steps = steps_of(__package__, "postgres_migrations")
+    steps = steps_of(__package__, POSTGRES_STEPS)
     if not con.has_schema():
         with con.errors(), con.transaction():
             if not con.has_schema():  # another host may have made it meanwhile
@@ -106,17 +107,17 @@ def _open_schema(place: PostgresPlace, record: str | None) -> Connection:
                 con.executemany(f"INSERT INTO {_FORMATS} VALUES (?)", ((name,) for name in OF_A_NEW_VAULT))
                 if record is not None:
                     write_record(con, record)
-    _require_known(con, steps, "run that version on this host, too")
-    migrate(con, steps, version_of)
+    if _known_version(con, steps, "run that version on this host, too") < max(steps):
+        migrate(con, steps, version_of)
     return con
 
 
 def _open_file(folder: Path, record: str | None) -> apsw.Connection:
     con = connect(folder / STATE_FILE)
     steps = steps_of(__package__)
-    _require_known(con, steps, "run that version, or give this one another folder with `--state`")
+    version = _known_version(con, steps, "run that version, or give this one another folder with `--state`")
     # A file that has it all is only read: a process that holds its lock delays no reader.
-    if version_of(con) < max(steps):
+    if version < max(steps):
         with transaction(con):
             present = {name for (name,) in select(con, "SELECT name FROM sqlite_schema")}
             migrate(con, steps, version_of)
@@ -136,14 +137,15 @@ def version_of(con: Connection) -> int:
     return int(one(con, "SELECT value FROM state_meta WHERE key = 'schema_version'")[0])
 
 
-def _require_known(con: Connection, steps: Steps, todo: str) -> None:
-    """Close a state that a later version made. Raises StateError."""
+def _known_version(con: Connection, steps: Steps, todo: str) -> int:
+    """Return the number of the last step that made a state. Raises StateError if a later version made it."""
     if (version := version_of(con)) > max(steps):
         name = con.filename
         con.close()
         raise StateError(
             f"{name} was made by a later version of Everindex (schema {version}; this one knows {max(steps)}); {todo}"
         )
+    return version
 
 
 # The facts that processes tell each other through `state.db`: each subject and the type of its value.

@@ -254,7 +254,7 @@ _EXPAND = "chat.expand=true"
     metavar="SETTING=VALUE",
     help="Measure what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated)."
     " embedding=FOLDER, or a model's name, indexes the vault with that model first; chat.expand=true has the model of"
-    " conversations add words to questions of one or two.",
+    " conversations add to questions of one or two words.",
 )
 @json_option
 def evaluate(

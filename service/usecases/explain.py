@@ -203,8 +203,8 @@ def compare(
 ) -> EvaluationReport:
     """Compare the answers with those without each layer, and with each setting, in three cold runs.
 
-    `others`: the settings that need another index, or other words for a question, with what asks which questions.
-    Raises ConfigurationError, CacheError.
+    `others`, by setting: what asks another index, and the questions as they are put to it. Raises ConfigurationError,
+    CacheError.
     """
     registry = ask_anew().resources.registry()
     ways = {f"without {name}": without([name]) for name in layers}

@@ -30,7 +30,7 @@ from service.schemas.chat import (
 )
 from service.schemas.search import LONGEST_QUERY
 from service.usecases.chat.answer import Answering
-from service.usecases.chat.conversations import Conversations, as_markdown
+from service.usecases.chat.conversations import Conversations, answer_as_markdown
 
 # An answer as HTML: as a whole, or from line to line while it comes.
 
@@ -232,7 +232,7 @@ class _Live:
 
     def line(self, line: ChatLine) -> str:
         """Return a line as JSON, with the HTML of its sources, or of the answer from the block `keep` on."""
-        shown: dict[str, Any] = line.model_dump(mode="json")
+        shown: dict[str, Any] = line.model_dump(mode="json", exclude={"sources", "quotes"})
         if isinstance(line, MetadataLine):
             self._titles |= {one.n: one.title for one in line.sources}
             shown["html"] = "".join(self._source.source(one) for one in line.sources)  # type: ignore[attr-defined]
@@ -268,7 +268,8 @@ def add_chat_page(app: FastAPI, templates: Environment, chats: Conversations) ->
     @app.get("/parts/chat/{chat}/{number}", response_class=PlainTextResponse, include_in_schema=False)
     def copied(chat: ChatId, number: int) -> str:
         """Return an answer as Markdown. Raises ChatNotFoundError."""
-        return as_markdown(chats.show(chat), number)
+        shown = chats.show(chat)
+        return "".join(answer_as_markdown(shown, turn) for turn in shown.turns if turn.number == number)
 
     @app.get("/chat", response_class=HTMLResponse, include_in_schema=False)
     def chat_page(chat: ChatId | None = None) -> HTMLResponse:

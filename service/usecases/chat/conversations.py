@@ -277,15 +277,14 @@ def _short(question: str) -> str:
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1].rstrip()}…"
 
 
-def as_markdown(chat: ChatAnswer, number: int | None = None) -> str:
-    """Return a conversation as Markdown, or the answer to one question.
+def as_markdown(chat: ChatAnswer) -> str:
+    """Return a conversation as Markdown: each question is a heading above its answer."""
+    return "\n".join(f"## {one.question.strip()}\n\n{answer_as_markdown(chat, one)}\n" for one in chat.turns)
 
-    What is not verified is marked, and each source is a link with its lines.
-    """
-    if number is None:
-        turns = (f"## {one.question.strip()}\n\n{as_markdown(chat, one.number)}\n" for one in chat.turns)
-        return "\n".join(turns)
-    return "\n".join(line for turn in chat.turns if turn.number == number for line in _written(chat, turn))
+
+def answer_as_markdown(chat: ChatAnswer, turn: ChatTurn) -> str:
+    """Return an answer as Markdown: what is not verified is marked, and each source is a link with its lines."""
+    return "\n".join(_written(chat, turn))
 
 
 def _written(chat: ChatAnswer, turn: ChatTurn) -> Iterator[str]:

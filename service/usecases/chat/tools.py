@@ -132,7 +132,7 @@ class Toolbox:
         self.filters = filters_of(self.scope)
 
     def specs(self) -> list[ToolSpec]:
-        """Return the tools as the model gets to know them."""
+        """Return the tools as they are described to the model."""
         return [ToolSpec(name, teaches, _schema(takes)) for name, (teaches, takes, _) in _TOOLS.items()]
 
     async def call(self, call: ToolCall) -> tuple[ToolResult, ToolAnswer]:

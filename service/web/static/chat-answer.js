@@ -70,6 +70,13 @@ export class Turn {
     this.#works("p", failed ? "quiet failed" : "quiet", `${name}: ${what} · ${said}`);
   }
 
+  text({ keep, html }) {
+    this.#wait.remove();
+    const answer = $(".answer", this.element);
+    for (const changed of [...answer.children].slice(keep)) changed.remove();
+    answer.insertAdjacentHTML("beforeend", html);
+  }
+
   error({ message }) {
     this.#works("p", "error", message).role = "alert";
   }
@@ -95,12 +102,5 @@ export class Turn {
       this.element.remove();
       for (const other of this.replaced) other.hidden = false;
     }
-  }
-
-  text({ keep, html }) {
-    this.#wait.remove();
-    const answer = $(".answer", this.element);
-    for (const changed of [...answer.children].slice(keep)) changed.remove();
-    answer.insertAdjacentHTML("beforeend", html);
   }
 }

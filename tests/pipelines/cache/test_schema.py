@@ -14,7 +14,7 @@ from pipelines.cache.schema import CacheMeta, steps_for, version_of
 from pipelines.errors import CacheError, StateError
 from pipelines.maintenance.databases import foreign_in_cache
 from pipelines.model import PostgresPlace
-from pipelines.sqlite import connect, select, steps_of
+from pipelines.sqlite import POSTGRES_STEPS, connect, select, steps_of
 from pipelines.state.state import STATE_FILE, State, open_state
 
 CHUNK = "'{path}', {position}, '', '[]', 'text', 'hash', 0, 4, 1, 1, 0"
@@ -106,7 +106,7 @@ def test_a_state_file_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("package", ["pipelines.cache", "pipelines.state"])
 def test_both_stores_are_brought_to_the_same_version(package):
-    assert max(steps_of(package)) == max(steps_of(package, "postgres_migrations"))
+    assert max(steps_of(package)) == max(steps_of(package, POSTGRES_STEPS))
 
 
 @pytest.fixture
