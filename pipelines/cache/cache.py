@@ -119,7 +119,15 @@ class ChunkRows:
         )
         if first(self._con, lacking, (path,)):
             return False  # do not read thousands of vectors of a long note in vain
-        self._attach(self._without_vector(path))
+        if self._indexes:
+            self._attach(self._without_vector(path))
+            return True
+        self._con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE path = ? AND has_vector = 0", (path,))
+        self._con.execute(
+            "UPDATE vault_vector SET unused_since = NULL WHERE unused_since IS NOT NULL"
+            " AND text_hash IN (SELECT text_hash FROM vault_chunk WHERE path = ?)",
+            (path,),
+        )
         return True
 
     def _stored(self, path: str) -> list[_Stored]:

@@ -25,7 +25,7 @@ from pipelines.notes.links import (
     resolve,
     target_name,
 )
-from pipelines.sqlite import Connection, first, one, select, transaction
+from pipelines.sqlite import Connection, one, select, transaction
 
 # Ranks wait until the edges are quiet, but no longer than _LONGEST_WAIT_SECONDS.
 _QUIET_SECONDS = 2.0
@@ -33,6 +33,12 @@ _LONGEST_WAIT_SECONDS = 30.0
 
 _Edge = tuple[str, EdgeKind, bool, str | None]
 _LINK = "SELECT path, position, kind, target, cites, type, name FROM vault_link"
+_RESOLVED = 7  # the columns of these
+# By rowid: for an update that may affect several rows, FTS5 flushes its pending writes each time.
+_GRAPH_CHANGED = (
+    "UPDATE vault_graph SET generation = generation + 1, last_change = ?1, first_change ="
+    " CASE WHEN ranked_generation = generation THEN ?1 ELSE first_change END WHERE rowid = 1"
+)
 
 
 class SqlEdges:
@@ -55,7 +61,8 @@ class SqlEdges:
                 ((path, name_key(path)) for path in new),
             )
             names = {name for path in (*new, *gone) for name in link_names_of(path)}
-            self._resolve(f"{_LINK} WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names)))
+            affected = f"{_LINK} WHERE name IN (SELECT value FROM json_each(?))"
+            self._resolve(select(self._con, affected, (json.dumps(list(names)),)))
 
     def _known(self, paths: Collection[str]) -> set[str]:
         sql = "SELECT path FROM vault_path WHERE path IN (SELECT value FROM json_each(?))"
@@ -72,14 +79,15 @@ class SqlEdges:
 
     def replace_links(self, path: str, links: Sequence[Link]) -> None:
         """Replace a note's links and resolve the new ones (inside the caller's transaction)."""
+        # Tuples: a dict per link takes twice as long, and a note may have thousands.
+        rows = [(path, position, *_columns(link)) for position, link in enumerate(links)]
         self._con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
         self._con.executemany(
-            "INSERT INTO vault_link (path, position, kind, target, fragment, text, line, section, property, cites,"
-            " type, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            # Tuples: a dict per link takes twice as long, and a note may have thousands.
-            ((path, position, *_columns(link)) for position, link in enumerate(links)),
+            "INSERT INTO vault_link (path, position, kind, target, cites, type, name, fragment, text, line, section,"
+            " property) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
         )
-        self._resolve(f"{_LINK} WHERE path = ?", path, of_note=path)
+        self._resolve([row[:_RESOLVED] for row in rows], of_note=path)
 
     def drift(self) -> list[str]:
         """Return the notes whose edges differ from what their links and the files give."""
@@ -91,14 +99,13 @@ class SqlEdges:
             | (with_edges - {path for path, *_ in found})
         )
 
-    def _resolve(self, links: str, binding: str, of_note: str | None = None) -> None:
-        """Resolve the links that a query returns, and write the edges that differ."""
-        found = select(self._con, links, (binding,))
-        asked = {(path, position) for path, position, *_ in found}
+    def _resolve(self, links: Sequence[tuple[Any, ...]], of_note: str | None = None) -> None:
+        """Resolve links (rows of `_LINK`), all those of a note or some of any, and write the edges that differ."""
+        asked = {(path, position) for path, position, *_ in links}
         present = self._edges_of({path for path, _ in asked} | ({of_note} if of_note else set()))
         if of_note is None:
             present = {key: edge for key, edge in present.items() if key in asked}
-        self._write(present, self._meant(found))
+        self._write(present, self._meant(links))
 
     def _meant(self, links: Sequence[tuple[Any, ...]]) -> dict[tuple[str, int], _Edge]:
         """Return the edge of each link that means a file."""
@@ -176,18 +183,13 @@ class SqlEdges:
 
         Its file may have been there all the time, so no link has changed: its format was not wanted.
         """
-        if first(self._con, "SELECT 1 FROM vault_edge WHERE target = ? LIMIT 1", (path,)):
-            self.graph_changed()
+        self._con.execute(
+            f"{_GRAPH_CHANGED} AND EXISTS (SELECT 1 FROM vault_edge WHERE target = ?2)", (self._clock(), path)
+        )
 
     def graph_changed(self) -> None:
         """Record that the ranks are behind (inside the caller's transaction)."""
-        # Update by rowid: for an update that may affect several rows, FTS5 flushes its pending writes each time.
-        self._con.execute(
-            "UPDATE vault_graph SET generation = generation + 1, last_change = ?1,"
-            " first_change = CASE WHEN ranked_generation = generation THEN ?1 ELSE first_change END"
-            " WHERE rowid = 1",
-            (self._clock(),),
-        )
+        self._con.execute(_GRAPH_CHANGED, (self._clock(),))
 
 
 def _edge_kind(kind: str, *, cites: bool) -> EdgeKind:
@@ -197,16 +199,16 @@ def _edge_kind(kind: str, *, cites: bool) -> EdgeKind:
 
 
 def _columns(link: Link) -> tuple[object, ...]:
-    """Return a link's own columns of `vault_link`: from `kind` to `name`, as `replace_links` lists them."""
+    """Return a link's own columns of `vault_link`: from `kind` to `property`, as `replace_links` lists them."""
     return (
         link.kind,
         link.target,
+        link.cites,
+        link.type,
+        target_name(link.target),
         link.fragment,
         link.text,
         link.line,
         link.section,
         link.property,
-        link.cites,
-        link.type,
-        target_name(link.target),
     )

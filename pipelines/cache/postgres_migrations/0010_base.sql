@@ -205,10 +205,14 @@ CREATE UNIQUE INDEX vault_change_newest ON vault_change (number);
 
 CREATE FUNCTION vault_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    named text := TG_ARGV[1];
-    changed text := CASE WHEN named = '' THEN TG_TABLE_NAME
-        WHEN TG_OP = 'DELETE' THEN to_jsonb(OLD) ->> named ELSE to_jsonb(NEW) ->> named END;
+    written record := coalesce(NEW, OLD);
+    changed text := TG_TABLE_NAME;
 BEGIN
+    IF TG_ARGV[1] = 'path' THEN
+        changed := written.path;
+    ELSIF TG_ARGV[1] = 'text_hash' THEN
+        changed := written.text_hash;
+    END IF;
     INSERT INTO vault_change (kind, key) VALUES (TG_ARGV[0], changed)
         ON CONFLICT (kind, key) DO UPDATE SET number = nextval('vault_change_number')
         -- Once per transaction; a stored number of it would be another's after `pg_restore`.
