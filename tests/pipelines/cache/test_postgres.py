@@ -292,3 +292,12 @@ def test_a_statement_that_is_refused_undoes_its_transaction_whenever_it_is_sent(
     with words.transaction():
         words.execute("INSERT INTO word VALUES (3, 'd')")
     assert words.execute("SELECT id FROM word").fetchall() == [(3,)]
+
+
+def test_a_table_that_grew_since_it_was_counted_is_still_read_by_its_index(far):
+    con = far.cache.con
+    con.execute("INSERT INTO vault_path SELECT n || '.md', CAST(n AS TEXT) FROM generate_series(1, 4000) n")
+    listed = "SELECT path FROM vault_path WHERE name IN (SELECT value FROM json_each(?))"
+    plan = con.execute(f"EXPLAIN {listed}", ('["7", "8"]',)).fetchall()
+    assert any("Index Scan" in line for (line,) in plan)
+    assert not any("Seq Scan" in line for (line,) in plan)
