@@ -318,12 +318,11 @@ class SqlLedger:
         self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
     ) -> ScanDifference:
         """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed."""
-        self._con.execute(
-            "CREATE TEMP TABLE IF NOT EXISTS seen"
-            " (path TEXT PRIMARY KEY, raw BLOB, size BIGINT, mtime_ns BIGINT, inode BIGINT)"
-        )
         with transaction(self._con):
-            self._con.execute("DELETE FROM seen")
+            self._con.execute(
+                "CREATE TEMP TABLE seen"
+                " (path TEXT PRIMARY KEY, raw BLOB, size BIGINT, mtime_ns BIGINT, inode BIGINT)"
+            )
             self._con.executemany(
                 "INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET raw = excluded.raw,"
                 " size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode",
@@ -343,10 +342,12 @@ class SqlLedger:
             gone = select(
                 self._con,
                 "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
-                " AND path NOT IN (SELECT path FROM seen)",
+                # NOT IN would compare each of them with each in PostgreSQL, once they are too many for its memory.
+                " AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = vault_file.path)",
                 (low, high),
             )
             (total,) = one(self._con, "SELECT count(*) FROM seen")
+            self._con.execute("DROP TABLE seen")
         files = [FoundFile(path, os.fsdecode(raw), *rest) for path, raw, *rest in changed]
         return ScanDifference(files, [path for (path,) in gone], total - len(files))
 

@@ -164,7 +164,7 @@ def node_of(cache: SqliteCache, path: str) -> dict[str, Any]:
 
 # Rows without an owner
 
-NO_NODE = "path NOT IN (SELECT path FROM vault_node)"
+NO_NODE = "NOT EXISTS (SELECT 1 FROM vault_node n WHERE n.path = own.path)"
 STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id FROM vault_chunk)"
 STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 
@@ -178,7 +178,9 @@ def orphans(cache: SqliteCache) -> list[tuple[str, str]]:
             ("chunks", "vault_chunk"),
             ("links", "vault_link"),
         )
-        for path, count in select(con, f"SELECT path, count(*) FROM {table} WHERE {NO_NODE} GROUP BY path")
+        for path, count in select(
+            con, f"SELECT path, count(*) FROM {table} AS own WHERE {NO_NODE} GROUP BY path"
+        )
     ]
     return [
         *counted,
@@ -659,18 +661,18 @@ def make_pending(cache: CacheTables, paths: Sequence[str], distrusted: Sequence[
         )
         con.execute(
             "DELETE FROM vault_node WHERE path IN (SELECT value FROM json_each(?))"
-            " OR path NOT IN (SELECT path FROM vault_file)",
+            " OR NOT EXISTS (SELECT 1 FROM vault_file f WHERE f.path = vault_node.path)",
             (chosen,),
         )
         for table in ("vault_chunk", "vault_link", "vault_edge"):
-            con.execute(f"DELETE FROM {table} WHERE {NO_NODE}")
+            con.execute(f"DELETE FROM {table} AS own WHERE {NO_NODE}")
         if isinstance(con, apsw.Connection):
             strays = select(con, STRAY_WORDS)
             con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)
             con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", select(con, STRAY_VECTORS))
         con.execute(
             "UPDATE vault_vector SET unused_since = ? WHERE unused_since IS NULL"
-            " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",
+            " AND NOT EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = vault_vector.text_hash)",
             (time.time(),),
         )
         # The counters restart, whatever they were; a lease stays with its holder.

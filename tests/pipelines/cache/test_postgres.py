@@ -16,6 +16,7 @@ from pipelines.cache.schema import CacheMeta
 from pipelines.cache.verify import orphans, schema_drift, vector_drift, word_drift
 from pipelines.errors import CacheError, StorageUnavailableError
 from pipelines.indexing.ingest import index_words
+from pipelines.model import FoundFile
 from pipelines.postgres import PostgresConnection, translated
 from pipelines.search.bm25 import WordPostings
 from pipelines.search.vectors import QuantizedVectors
@@ -301,3 +302,19 @@ def test_a_table_that_grew_since_it_was_counted_is_still_read_by_its_index(far):
     plan = con.execute(f"EXPLAIN {listed}", ('["7", "8"]',)).fetchall()
     assert any("Index Scan" in line for (line,) in plan)
     assert not any("Seq Scan" in line for (line,) in plan)
+
+
+def test_a_scan_never_compares_each_file_with_each_however_many_there_are(far, monkeypatch):
+    execute, plans = PostgresConnection.execute, []
+
+    def explained(con, statement, bindings=()):
+        if statement.startswith("SELECT"):
+            plans.extend(line for (line,) in execute(con, f"EXPLAIN {statement}", bindings).fetchall())
+        return execute(con, statement, bindings)
+
+    far.cache.con.execute("SET work_mem = '64kB'")  # so that so many are too many
+    monkeypatch.setattr(PostgresConnection, "execute", explained)
+    found = [FoundFile(f"{n}.md", f"{n}.md", n, n, n) for n in range(20_000)]
+    assert len(far.cache.ledger.compare_scan(found).changed) == 20_000
+    assert any("seen" in line for line in plans)
+    assert not any("(SubPlan" in line for line in plans)  # one that is "hashed" is looked up
