@@ -128,12 +128,15 @@ class Service:
 
     def words_done(self) -> bool:
         """Say whether every note is searchable by word."""
-        h = self.health()
-        return bool(h and h["last_reconcile"] and not h["pending"])
+        return self._has_none("pending")
 
     def all_done(self) -> bool:
         """Say whether every note is searchable by word and by meaning."""
-        return self.words_done() and not self.health()["vectors_pending"]
+        return self._has_none("pending", "vectors_pending")
+
+    def _has_none(self, *counts: str) -> bool:
+        h = self.health()
+        return bool(h and h["last_reconcile"] and not any(h[count] for count in counts))
 
     def ready(self) -> bool:
         """Say whether all is searchable by word and by meaning, and questions are understood."""

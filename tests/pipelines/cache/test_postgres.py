@@ -295,25 +295,43 @@ def test_a_statement_that_is_refused_undoes_its_transaction_whenever_it_is_sent(
     assert words.execute("SELECT id FROM word").fetchall() == [(3,)]
 
 
-def test_a_table_that_grew_since_it_was_counted_is_still_read_by_its_index(far):
-    con = far.cache.con
-    con.execute("INSERT INTO vault_path SELECT n || '.md', CAST(n AS TEXT) FROM generate_series(1, 4000) n")
-    listed = "SELECT path FROM vault_path WHERE name IN (SELECT value FROM json_each(?))"
-    plan = con.execute(f"EXPLAIN {listed}", ('["7", "8"]',)).fetchall()
-    assert any("Index Scan" in line for (line,) in plan)
-    assert not any("Seq Scan" in line for (line,) in plan)
-
-
-def test_a_scan_never_compares_each_file_with_each_however_many_there_are(far, monkeypatch):
-    execute, plans = PostgresConnection.execute, []
+@pytest.fixture
+def plans(monkeypatch):
+    """The lines of the plans of what is read in PostgreSQL while it is used."""
+    execute, lines = PostgresConnection.execute, []
 
     def explained(con, statement, bindings=()):
         if statement.startswith("SELECT"):
-            plans.extend(line for (line,) in execute(con, f"EXPLAIN {statement}", bindings).fetchall())
+            lines.extend(line for (line,) in execute(con, f"EXPLAIN {statement}", bindings).fetchall())
         return execute(con, statement, bindings)
 
-    far.cache.con.execute("SET work_mem = '64kB'")  # so that so many are too many
     monkeypatch.setattr(PostgresConnection, "execute", explained)
+    return lines
+
+
+def test_a_table_that_grew_since_it_was_counted_is_still_read_by_its_index(far, plans):
+    con = far.cache.con
+    con.execute("INSERT INTO vault_path SELECT n || '.md', CAST(n AS TEXT) FROM generate_series(1, 4000) n")
+    con.execute("SELECT path FROM vault_path WHERE name IN (SELECT value FROM json_each(?))", ('["7", "8"]',))
+    assert any("Index Scan" in line for line in plans)
+    assert not any("Seq Scan" in line for line in plans)
+
+
+def test_whether_work_is_pending_is_known_without_reading_the_whole_ledger(far, plans):
+    con = far.cache.con
+    con.execute(
+        "INSERT INTO vault_file (path, raw, size, mtime_ns, inode, wanted_hash, generation, priority, dirty_since)"
+        " SELECT n || '.md', '', n, n, n, 'f00', 1, 1, 0 FROM generate_series(1, 3000) n"
+    )
+    con.execute("ANALYZE vault_file")  # it counts all of them as pending
+    con.execute("UPDATE vault_file SET applied_generation = generation")
+    plans.clear()
+    assert not far.cache.leases.has_pending("words")
+    assert any("vault_file_dirty" in line for line in plans)
+
+
+def test_a_scan_never_compares_each_file_with_each_however_many_there_are(far, plans):
+    far.cache.con.execute("SET work_mem = '64kB'")  # so that so many are too many
     found = [FoundFile(f"{n}.md", f"{n}.md", n, n, n) for n in range(20_000)]
     assert len(far.cache.ledger.compare_scan(found).changed) == 20_000
     assert any("seen" in line for line in plans)
