@@ -175,9 +175,9 @@ class SqlVectors:
 _WANTED = "SELECT value FROM vault_meta WHERE key = 'second_model'"
 # As for sentences: a text that no chunk has any more only waits for its vector's grace period to end.
 _PENDING = (
-    "SELECT s.text_hash, (SELECT coalesce(c.context || '\n', '') || c.text FROM vault_chunk c"
-    " WHERE c.text_hash = s.text_hash LIMIT 1) FROM vault_second s"
-    " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash) LIMIT ?"
+    "SELECT text_hash, text FROM (SELECT s.text_hash, (SELECT coalesce(c.context || '\n', '') || c.text"
+    " FROM vault_chunk c WHERE c.text_hash = s.text_hash LIMIT 1) AS text FROM vault_second s"
+    " WHERE s.codes IS NULL) owed WHERE text IS NOT NULL LIMIT ?"
 )
 
 

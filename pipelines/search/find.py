@@ -160,6 +160,7 @@ BUDGET_SECONDS = 0.03
 _KEPT = 20_000
 # About thirty sentences: the longest that a save has to wait.
 _TEXTS_AT_ONCE = 4
+_TEXTS_AHEAD = 256
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 """Return one unit vector per text, with the prefix of questions: shape (len(texts), dimension)."""
@@ -168,7 +169,8 @@ Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
     """Encode and store the sentences of texts that have none yet, until `enough`; return how many sentences."""
     done = 0
-    while texts := cache.passages.pending_sentences(_TEXTS_AT_ONCE):
+    passages = cache.passages  # once: a cache in PostgreSQL first takes in all changes, each time
+    for texts in _until_enough(passages.pending_sentences, enough):
         split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
         # Store an empty result for a text whose sentences have no vectors, so that it is not retried for ever.
         quantized = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
@@ -178,11 +180,23 @@ def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
             quantized |= {
                 text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()
             }
-        cache.passages.keep_quantized(quantized)
+        passages.keep_quantized(quantized)
         done += len(sentences)
-        if enough():
-            break
     return done
+
+
+def _until_enough(
+    pending: Callable[[int], dict[str, str]], enough: Callable[[], bool]
+) -> Iterator[dict[str, str]]:
+    """Yield pending texts, a few at a time, until `enough`.
+
+    They are read ahead, because a query passes over all entries of its index that are done and not yet vacuumed.
+    """
+    while texts := list(pending(_TEXTS_AHEAD).items()):
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            yield dict(texts[start : start + _TEXTS_AT_ONCE])
+            if enough():
+                return
 
 
 # A second model ranks the best notes again: by vectors of passages, prepared likewise, or by reading both together.
@@ -194,15 +208,13 @@ _SECOND_DEPTH, _PAIRS_DEPTH = 50, 20
 def prepare_second(cache: Cache, model: str, encode: Encode, enough: Callable[[], bool]) -> int:
     """Encode texts that wait for the second model as passages, and store that, until `enough`; return how many."""
     done = 0
-    while texts := cache.second.pending(_TEXTS_AT_ONCE):
+    for texts in _until_enough(cache.second.pending, enough):
         # As for sentences, what has no vector is not retried for ever.
         quantized = {text_hash: np.empty(0, np.int8) for text_hash in texts}
         with suppress(BadVectorError):
             quantized |= zip(texts, quantize(encode(list(texts.values())))[0], strict=True)
         cache.second.keep(model, quantized)
         done += len(texts)
-        if enough():
-            break
     return done
 
 

@@ -336,3 +336,19 @@ def test_a_scan_never_compares_each_file_with_each_however_many_there_are(far, p
     assert len(far.cache.ledger.compare_scan(found).changed) == 20_000
     assert any("seen" in line for line in plans)
     assert not any("(SubPlan" in line for line in plans)  # one that is "hashed" is looked up
+
+
+def test_texts_whose_sentences_are_pending_are_found_without_a_join_of_all_passages(far, plans):
+    con = far.cache.con
+    far.save("a.md", "A garden. A house.")
+    con.execute("INSERT INTO vault_vector SELECT CAST(n AS TEXT), '', 0 FROM generate_series(1, 3000) n")
+    con.execute(
+        "INSERT INTO vault_chunk (id, path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
+        " first_line, last_line, has_vector) SELECT n + 1000, 'a.md', n, '', '[]', 't', CAST(n AS TEXT), 0, 0, 1, 1, 0"
+        " FROM generate_series(1, 3000) n"
+    )
+    con.execute("ANALYZE vault_chunk; ANALYZE vault_sentence")
+    passages = far.cache.passages
+    plans.clear()
+    assert len(passages.pending_sentences(4)) == 4
+    assert not any("Join" in line for line in plans)
