@@ -88,7 +88,7 @@ class SqlLeases:
 
     def has_pending(self, stage: Stage, among: Among = "all") -> bool:
         """Say whether a row is pending, due and free."""
-        # In the order of the index of what is pending, which PostgreSQL would else pass over for the whole table.
+        # In the order of the index of what is pending: PostgreSQL would otherwise read the whole table.
         sql = f"SELECT 1 FROM vault_file WHERE {self._takable(stage, among)} {_NEWEST} LIMIT 1"
         return first(self._con, sql, {"now": self._clock()}) is not None
 

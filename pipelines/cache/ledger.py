@@ -342,7 +342,7 @@ class SqlLedger:
             gone = select(
                 self._con,
                 "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
-                # NOT IN would compare each of them with each in PostgreSQL, once they are too many for its memory.
+                # By NOT IN, PostgreSQL would compare each with each as soon as they are too many for its memory.
                 " AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = vault_file.path)",
                 (low, high),
             )

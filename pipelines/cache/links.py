@@ -33,7 +33,7 @@ _LONGEST_WAIT_SECONDS = 30.0
 
 _Edge = tuple[str, EdgeKind, bool, str | None]
 _LINK = "SELECT path, position, kind, target, cites, type, name FROM vault_link"
-_RESOLVED = 7  # the columns of these
+_RESOLVED = 7  # columns
 # By rowid: for an update that may affect several rows, FTS5 flushes its pending writes each time.
 _GRAPH_CHANGED = (
     "UPDATE vault_graph SET generation = generation + 1, last_change = ?1, first_change ="

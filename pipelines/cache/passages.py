@@ -146,7 +146,7 @@ Quantized = npt.NDArray[np.int8]
 
 
 # A text that no chunk has any more is not embedded: it only waits for its vector's grace period to end.
-# A subquery per row: PostgreSQL would join all passages in order to return a few.
+# A subquery per row, because PostgreSQL would join all passages to return a few.
 _PENDING = (
     "SELECT text_hash, text FROM (SELECT s.text_hash, (SELECT text FROM vault_chunk c"
     " WHERE c.text_hash = s.text_hash LIMIT 1) AS text FROM vault_sentence s WHERE s.codes IS NULL) owed"
