@@ -13,7 +13,7 @@ from tests.faults.hosts import NoNetworkError, rounds
 from tests.postgres import programs
 from tests.sweeps import share
 
-ROUNDS = share(20, 5)
+ROUNDS = share(5, 20)
 
 pytestmark = pytest.mark.slow
 
