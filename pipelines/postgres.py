@@ -37,8 +37,8 @@ _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
 _PASSING = ("53", "57", "58", "25", "40")
 _FUNCTIONS = """
--- The functions of SQLite that our statements call and PostgreSQL lacks. Most lists are short: expecting the usual 1000
--- rows, PostgreSQL would read the whole table. What is STRICT is not inlined, so that the 3 rows count.
+-- The functions of SQLite that our statements call and PostgreSQL lacks. Most lists are short: expecting the usual
+-- 1000 rows, it would read the whole table. What is STRICT is not inlined, so that the 3 rows count.
 CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) IMMUTABLE STRICT ROWS 3 LANGUAGE sql
     AS 'SELECT jsonb_array_elements_text(list::jsonb)';
 CREATE FUNCTION max(a anycompatible, b anycompatible) RETURNS anycompatible IMMUTABLE LANGUAGE sql

@@ -373,7 +373,8 @@ def _slices(
     """
     ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
     count, at_once = (REMOTE_TEXTS, REMOTE_AT_ONCE) if is_remote else (_FIRST_SLICE, _SLICES_AT_ONCE)
-    last = time.monotonic()
+    # Slices that are computed together may end together, so what counts is their mean.
+    ends = deque([time.monotonic()], maxlen=at_once + 1)
     begun: deque[_Slice] = deque()
     with ThreadPoolExecutor(at_once) as encoders:
         while ordered or begun:
@@ -386,10 +387,11 @@ def _slices(
                 ordered = []
             if is_remote:
                 continue
-            began, last = last, time.monotonic()
-            if last - began < _SLICE_SECONDS:
+            ends.append(time.monotonic())
+            took = (ends[-1] - ends[0]) / (len(ends) - 1)
+            if took < _SLICE_SECONDS:
                 count = min(2 * count, _LARGEST_SLICE)
-            elif last - began > 2 * _SLICE_SECONDS:  # longer texts follow shorter ones
+            elif took > 2 * _SLICE_SECONDS:  # longer texts follow shorter ones
                 count = max(count // 2, _FIRST_SLICE)
 
 

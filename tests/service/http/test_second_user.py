@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -90,11 +91,16 @@ def acting(code, *arguments):
     )
     assert process.stdout.readline()
     said = []
+    # Read all the time: who writes into a pipe that is full does nothing else.
+    reader = threading.Thread(target=lambda: said.extend(map(str.rstrip, process.stdout)))
+    reader.start()
     try:
         yield said
     finally:
         process.kill()
-        said += process.communicate()[0].splitlines()
+        process.wait()
+        reader.join()
+        process.stdout.close()
 
 
 @contextmanager
