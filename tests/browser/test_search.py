@@ -123,7 +123,8 @@ def test_who_goes_on_typing_adds_to_the_question_that_the_page_came_with(page):
     page.goto("/?q=soil")
     page.keyboard.type(" compost")
     assert page.get_by_role("searchbox").input_value() == "soil compost"
-    first_hit(page).wait_for()
+    page.wait_for_url("**/?q=soil+compost")
+    page.locator("main:not([aria-busy])").wait_for()  # the hits are no longer those of "soil"
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url("**/notes/**")
