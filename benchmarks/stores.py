@@ -2,7 +2,7 @@
 
     python -m benchmarks.stores [--notes N] [--workers N ...] [--questions N]
 
-The vault is made up, with 3.2 passages a note; the model is the tests' tiny one, so that what is measured is
+The vault is made up, with 3.2 passages per note; the model is the tests' tiny one, so that what is measured is
 everything but the model. Further workers share the state folder with SQLite; with PostgreSQL they are hosts without
 the vault. The answers of both are compared.
 """
@@ -41,7 +41,7 @@ Answers = list[list[tuple[str, float]]]
 
 @contextmanager
 def _indexing(root: Path, folder: Path, store: str | None, workers: int) -> Iterator[Service]:
-    """Run Everindex with a new index and so many workers."""
+    """Run Everindex with a new index and this number of workers."""
     environment = {"EVERINDEX_STORE": store} if store else {}
     os.environ.update(environment)
     service = Service(root, folder / "state")
@@ -73,7 +73,7 @@ def _indexing(root: Path, folder: Path, store: str | None, workers: int) -> Iter
 
 
 def _seldom(ask: Callable[[], bool]) -> bool:
-    """Ask, and rest after a no: at 500,000 passages, answers one after another would keep a core busy."""
+    """Ask; after a no, rest four times as long: at 500,000 passages an answer takes a second of a core."""
     began = time.monotonic()
     found = ask()
     if not found:

@@ -37,8 +37,8 @@ _UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors
 # Classes of its errors: no resources, stopped by an operator, a fault of the system, read only, rolled back.
 _PASSING = ("53", "57", "58", "25", "40")
 _FUNCTIONS = """
--- The functions of SQLite that our statements call and PostgreSQL lacks. Most lists are short: expecting the usual
--- 1000 rows, it would read the whole table. What is STRICT is not inlined, so that the 3 rows count.
+-- The functions of SQLite that our statements call and PostgreSQL lacks. Most lists are short: by default PostgreSQL
+-- expects 1000 rows of a function, and would read whole tables. STRICT, because an inlined function has no ROWS.
 CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) IMMUTABLE STRICT ROWS 3 LANGUAGE sql
     AS 'SELECT jsonb_array_elements_text(list::jsonb)';
 CREATE FUNCTION max(a anycompatible, b anycompatible) RETURNS anycompatible IMMUTABLE LANGUAGE sql
@@ -148,7 +148,7 @@ class _Pool:
     def _connect(self) -> _Raw:
         con = _connected(self._address)
         con.adapters.register_loader("numeric", _Numbers)
-        # A table grows by thousands of rows before PostgreSQL counts them again, and until then it shuns the index.
+        # Until PostgreSQL has statistics of a table that grows, it prefers a scan of all rows to an index.
         settings = names.SQL("SET search_path = {}; SET random_page_cost = 1.1")
         con.execute(settings.format(names.Identifier(self._schema)))
         return con

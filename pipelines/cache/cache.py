@@ -122,6 +122,7 @@ class ChunkRows:
         if self._indexes:
             self._attach(self._without_vector(path))
             return True
+        # Without an index of vectors nothing is to be done with them, so they need not travel from the server.
         self._con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE path = ? AND has_vector = 0", (path,))
         self._con.execute(
             "UPDATE vault_vector SET unused_since = NULL WHERE unused_since IS NOT NULL"

@@ -32,8 +32,8 @@ _QUIET_SECONDS = 2.0
 _LONGEST_WAIT_SECONDS = 30.0
 
 _Edge = tuple[str, EdgeKind, bool, str | None]
-_LINK = "SELECT path, position, kind, target, cites, type, name FROM vault_link"
-_RESOLVED = 7  # columns
+_RESOLVED = "path, position, kind, target, cites, type, name"
+_LINK = f"SELECT {_RESOLVED} FROM vault_link"
 # By rowid: for an update that may affect several rows, FTS5 flushes its pending writes each time.
 _GRAPH_CHANGED = (
     "UPDATE vault_graph SET generation = generation + 1, last_change = ?1, first_change ="
@@ -83,11 +83,12 @@ class SqlEdges:
         rows = [(path, position, *_columns(link)) for position, link in enumerate(links)]
         self._con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
         self._con.executemany(
-            "INSERT INTO vault_link (path, position, kind, target, cites, type, name, fragment, text, line, section,"
-            " property) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO vault_link ({_RESOLVED}, fragment, text, line, section, property)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
-        self._resolve([row[:_RESOLVED] for row in rows], of_note=path)
+        width = len(_RESOLVED.split())
+        self._resolve([row[:width] for row in rows], of_note=path)
 
     def drift(self) -> list[str]:
         """Return the notes whose edges differ from what their links and the files give."""

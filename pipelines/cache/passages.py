@@ -149,7 +149,7 @@ Quantized = npt.NDArray[np.int8]
 # A subquery per row, because PostgreSQL would join all passages to return a few.
 _PENDING = (
     "SELECT text_hash, text FROM (SELECT s.text_hash, (SELECT text FROM vault_chunk c"
-    " WHERE c.text_hash = s.text_hash LIMIT 1) AS text FROM vault_sentence s WHERE s.codes IS NULL) owed"
+    " WHERE c.text_hash = s.text_hash LIMIT 1) AS text FROM vault_sentence s WHERE s.codes IS NULL) pending"
     " WHERE text IS NOT NULL"
 )
 

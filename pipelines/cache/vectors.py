@@ -177,7 +177,7 @@ _WANTED = "SELECT value FROM vault_meta WHERE key = 'second_model'"
 _PENDING = (
     "SELECT text_hash, text FROM (SELECT s.text_hash, (SELECT coalesce(c.context || '\n', '') || c.text"
     " FROM vault_chunk c WHERE c.text_hash = s.text_hash LIMIT 1) AS text FROM vault_second s"
-    " WHERE s.codes IS NULL) owed WHERE text IS NOT NULL LIMIT ?"
+    " WHERE s.codes IS NULL) pending WHERE text IS NOT NULL LIMIT ?"
 )
 
 

@@ -331,11 +331,11 @@ def test_whether_work_is_pending_is_known_without_reading_the_whole_ledger(far, 
 
 
 def test_a_scan_never_compares_each_file_with_each_however_many_there_are(far, plans):
-    far.cache.con.execute("SET work_mem = '64kB'")  # so that so many are too many
+    far.cache.con.execute("SET work_mem = '64kB'")  # 20,000 files are more than it holds
     found = [FoundFile(f"{n}.md", f"{n}.md", n, n, n) for n in range(20_000)]
     assert len(far.cache.ledger.compare_scan(found).changed) == 20_000
     assert any("seen" in line for line in plans)
-    assert not any("(SubPlan" in line for line in plans)  # one that is "hashed" is looked up
+    assert not any("(SubPlan" in line for line in plans)  # a hashed one is read once
 
 
 def test_texts_whose_sentences_are_pending_are_found_without_a_join_of_all_passages(far, plans):
