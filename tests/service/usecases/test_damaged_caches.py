@@ -141,6 +141,7 @@ def indexed(tmp_path_factory, tiny_model):
     return made
 
 
+@pytest.mark.timeout(1200)  # sixty rebuilds in the full check, on cores that other tests use, too
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rebuild_succeeds_wherever_the_old_cache_is_damaged(indexed, tmp_path, kind):
     (file,) = indexed.state.glob("cache-*.db")
