@@ -22,7 +22,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -125,7 +125,7 @@ class ErrorEvent:
 
 @dataclass(frozen=True)
 class Garbage:
-    """Bytes as they are, which need not be an event."""
+    """Bytes as they are, which need not be an event; the end of the answer follows them."""
 
     body: bytes = b"<html>\xff\x00 502 Bad Gateway</html>\n\ndata: {not json\n\n"
 
@@ -350,17 +350,21 @@ class _Handler(BaseHTTPRequestHandler):
             elif isinstance(step, Cut):
                 self.wfile.write(b"0\r\n\r\n")
                 return
+            elif isinstance(step, ErrorEvent):
+                self._end(writer.events(step))
+                return
             elif isinstance(step, Garbage):
-                self._chunk(step.body, request)
+                self._end([step.body, *writer.last()])
+                return
             else:
                 for event in writer.events(step):
                     self._wait(getattr(step, "slowly", 0.0), request)
                     self._chunk(event, request)
-            if isinstance(step, ErrorEvent):
-                self.wfile.write(b"0\r\n\r\n")
-                return
-        # In one piece: a client leaves when it sees the last event, which is no hanging up.
-        last = b"".join(writer.last())
+        self._end(writer.last())
+
+    def _end(self, events: Iterable[bytes]) -> None:
+        """Send the end in one piece: a client that leaves when it reads a part of it does not hang up."""
+        last = b"".join(events)
         self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(last), last))
 
     def _chunk(self, payload: bytes, request: dict[str, Any]) -> None:
