@@ -618,7 +618,7 @@ def _fuse(
     fused = convex_combination(parts)
     if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
         fused = convex_combination(parts | {"sentences": comparable(source.cache, pieces, question.language)})
-    # Equal scores go by path: an answer does not depend on the order in which notes were indexed.
+    # Equal scores go by path, and not by the order in which notes were indexed.
     return best_first(dict(sorted(fused, key=lambda one: paths.get(one[0], "")))), near, match
 
 
