@@ -571,9 +571,9 @@ def _candidates(source: Source, question: Question, depth: int, now: datetime) -
     definitions = symbols.definitions if symbols else {}
     if missing := list(definitions.keys() - near.keys() - match.keys()):
         match |= dict(matches(len(missing), missing))
-    paths = cache.passages.chunk_paths([*near, *match])
-    fused, near, match = _fuse(source, question, near, match, matches, paths)
+    fused, near, match = _fuse(source, question, near, match, matches)
     fused = lessen_thin(cache, question, fused)
+    paths = cache.passages.chunk_paths([chunk for chunk, _ in fused])
     return Candidates(source, question, now, named, symbols, fused, near, match, paths)
 
 
@@ -596,12 +596,7 @@ def _nearest(source: Source, depth: int) -> list[tuple[int, float]]:
 
 @stage("fusion")
 def _fuse(
-    source: Source,
-    question: Question,
-    near: dict[int, float],
-    match: dict[int, float],
-    matches: Matches,
-    paths: Mapping[int, str],
+    source: Source, question: Question, near: dict[int, float], match: dict[int, float], matches: Matches
 ) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
     """Fuse chunks by their scores, best first; also return their known cosines and BM25."""
     if source.domain.fusion == "rrf":
@@ -618,8 +613,7 @@ def _fuse(
     fused = convex_combination(parts)
     if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
         fused = convex_combination(parts | {"sentences": comparable(source.cache, pieces, question.language)})
-    # Equal scores go by path, and not by the order in which notes were indexed.
-    return best_first(dict(sorted(fused, key=lambda one: paths.get(one[0], "")))), near, match
+    return fused, near, match
 
 
 def _by_notes(source: Source, question: Question, chunks: Sequence[int]) -> dict[str, list[int]]:

@@ -57,13 +57,6 @@ def test_a_note_that_is_ignored_from_now_on_is_no_hit_although_it_is_not_removed
     assert asked(filled, "garden").keys() == {"same.md", "longer.md", "gone.md", "noticed.md"}
 
 
-def test_notes_that_say_the_same_go_by_path_and_not_by_when_they_were_indexed(house):
-    for name in ("c.md", "a.md", "d.md", "b.md"):
-        house.write(name, "The garden is full of tomatoes.")
-        house.index()
-    assert list(asked(house, "garden tomatoes")) == ["a.md", "b.md", "c.md", "d.md"]
-
-
 def test_while_the_vault_is_unavailable_no_hit_is_left_out_and_none_is_called_changed(filled):
     (filled.root / "gone.md").unlink()
     assert asked(filled, "garden", present=False) == dict.fromkeys(
