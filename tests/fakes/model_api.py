@@ -95,7 +95,7 @@ class Called:
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing comes until an event is set, or for so many seconds."""
+    """Nothing comes until an event is set, or for this number of seconds."""
 
     until: threading.Event | float
 
@@ -171,9 +171,9 @@ class FakeModel:
 
     `replies` are given one a request, in order; after them `by_default` answers, which may look at the request.
     OpenAI's clients take `url` with `/v1`. An empty `key` asks for none. `refuses_tools` answers a request with tools
-    as llama.cpp does without a template for them; without `counts` no usage is told, as by some servers of OpenAI's
-    shape. `hung_up` is set when a
-    client leaves before the end of its answer, and `left` holds these requests.
+    as llama.cpp does without a template for them; without `counts` answers have no usage, like those of some servers
+    of OpenAI's shape. `hung_up` is set when a client leaves before the end of its answer, and `left` holds these
+    requests.
     """
 
     url: str = ""
@@ -363,7 +363,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._end(writer.last())
 
     def _end(self, events: Iterable[bytes]) -> None:
-        """Send the end in one piece: a client that leaves when it reads a part of it does not hang up."""
+        """Send the end in one piece, so that a client that leaves at its first event is not taken for hanging up."""
         last = b"".join(events)
         self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(last), last))
 
